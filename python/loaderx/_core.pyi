@@ -1,0 +1,126 @@
+"""The native core. Prefer the public names in `loaderx.zrecord` and `loaderx.sampler`."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict, final
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+MAX_RECORD_LEN: int
+ORDER_VERSION: int
+MAX_RANK: int
+
+class Stats(TypedDict):
+    records: int
+    live_bytes: int
+    chunk_bytes: int
+    reclaimable: int
+
+class ZrecordError(RuntimeError):
+    """Base of the errors that are about a store rather than about an argument."""
+
+class CorruptStoreError(ZrecordError):
+    """A file of the store is damaged, truncated or missing."""
+
+class CorruptRecordError(ZrecordError):
+    """A record's bytes do not match its checksum or do not decode."""
+
+class StaleStoreError(ZrecordError):
+    """The store was deleted from or compacted since this handle opened it."""
+
+class StoreLockedError(ZrecordError):
+    """Another handle holds the lock that this operation needs."""
+
+class UnsupportedCodecError(ZrecordError):
+    """Unknown codec, or a `zstd_dict` store without its dictionary."""
+
+@final
+class Store:
+    """A store of byte records; see `loaderx.zrecord.Zrecord`."""
+
+    @staticmethod
+    def create(
+        path: str | os.PathLike[str],
+        codec: str = "zstd",
+        level: int | None = None,
+        schema: bytes | None = None,
+        chunk_limit: int | None = None,
+    ) -> Store:
+        """Create a store in a directory that is missing or empty.
+
+        FileExistsError if a store is there, ZrecordError if something else is.
+        """
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str],
+        codec: str | None = None,
+        read_only: bool = False,
+        verify: Literal["always", "never"] = "always",
+        io: Literal["auto", "mmap", "pread"] = "auto",
+        chunk_limit: int | None = None,
+    ) -> Store:
+        """Open an existing store. FileNotFoundError if there is none, ValueError if `codec` is not its codec."""
+    @staticmethod
+    def exists(path: str | os.PathLike[str]) -> bool:
+        """Whether `path` is a directory with a `meta.zr`."""
+
+    path: str
+    codec: str
+    level: int | None
+    generation: int
+    sums_known: bool
+    has_shapes: bool
+    closed: bool
+    def __len__(self) -> int: ...
+    def append(self, src: npt.NDArray[Any] | bytes, offsets: npt.NDArray[np.uint64]) -> int:
+        """Records packed in the C-contiguous `src`: record i starts at byte offsets[i], the last ends at the end of `src`."""
+    def append_rows(self, rows: npt.NDArray[Any]) -> int:
+        """One record a row along axis 0 of a C-contiguous array."""
+    def append_list(self, records: Sequence[npt.NDArray[Any] | bytes], shapes: npt.NDArray[np.uint32] | None = None) -> int:
+        """One record an element (C-contiguous arrays, bytes). `shapes`: (n, 8) rows of the `.shape` file; None: all one-dimensional."""
+    def gather(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any], offsets: npt.NDArray[np.uint64]) -> None:
+        """Record idxs[i] into the C-contiguous `dst` at byte offsets[i]. Ranges must not overlap."""
+    def gather_rows(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any]) -> None:
+        """Record idxs[i] into row i of the C-contiguous `dst`; each record must be exactly one row long."""
+    def gather_packed(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The records one after another, and n + 1 byte offsets."""
+    def lengths(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+        """Logical bytes of each record."""
+    def shapes(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+        """(n, 8) rows of the `.shape` file; zeros where the store has none."""
+    def adopt_shapes(self, shapes: npt.NDArray[np.uint32], schema: bytes) -> None:
+        """Give a store that keeps its shapes elsewhere a `.shape` table: (len, 8) rows, and the schema that goes with it."""
+    def delete(self, idxs: npt.NDArray[np.uint64]) -> None: ...
+    def compact(self) -> None: ...
+    def stats(self) -> Stats: ...
+    def sync(self) -> None: ...
+    def refresh(self) -> int: ...
+    def has_dict(self) -> bool: ...
+    def install_dict(self, dict_bytes: bytes) -> int: ...
+    def close(self) -> None: ...
+
+def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
+    """Train a zstd dictionary of at most `target` bytes from concatenated samples."""
+
+def read_small_file(path: str | os.PathLike[str]) -> bytes: ...
+def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Replace a small file durably: temporary name, sync, rename, sync of the directory."""
+
+@final
+class Sampler:
+    """Index batches as a pure function of (seed, step); see `loaderx.sampler.Sampler`."""
+
+    def __new__(cls, length: int, batch_size: int, mode: int, seed: int = 42) -> Sampler: ...
+    length: int
+    batch_size: int
+    mode: int
+    seed: int
+    step: int
+    def next(self) -> npt.NDArray[np.uint64]: ...
+    def batch_at(self, step: int) -> npt.NDArray[np.uint64]:
+        """The batch of a step, wherever the sampler stands."""
+    def seek(self, step: int) -> None: ...
+    def next_draw(self, index: int, step: int) -> tuple[int, int] | None:
+        """(step, place in the batch) of the first draw of `index` at or after `step`; None for iid, where it is not known without drawing."""
