@@ -1,1 +1,28 @@
-//! placeholder
+#![doc = include_str!("../README.md")]
+
+mod append;
+mod codec;
+mod compact;
+mod create;
+mod delete;
+mod error;
+mod format;
+mod gather;
+mod lock;
+mod open;
+mod options;
+mod pool;
+mod recover;
+mod rows;
+mod stats;
+mod storage;
+mod store;
+
+pub use append::Records;
+pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, build_dict};
+pub use create::{read_file, replace_file};
+pub use error::{Error, Result};
+pub use format::{FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};
+pub use options::{Io, Options, Verify};
+pub use stats::Stats;
+pub use store::Store;

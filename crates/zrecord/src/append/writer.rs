@@ -1,0 +1,168 @@
+//! The one writer of a store: its lock, its files, its durable point.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Shape, Sum, SyncSlot, names};
+use crate::lock;
+use crate::open::{Found, Open};
+use crate::options::Options;
+use crate::recover::{self, Condition};
+use crate::storage::{Access, ColumnWriter, Directory, File, NumberedWriter, remove_if_there};
+
+/// Files open for writing, and what they hold. Dropping it gives the lock back (the descriptor closes).
+#[derive(Debug)]
+pub(crate) struct Writer {
+    dir: Arc<dyn Directory>,
+    _lock: Arc<dyn File>,
+    /// A forked child has copies of the descriptors, but is not the writer.
+    process: u32,
+    meta: Arc<dyn File>,
+    slots: Arc<dyn File>,
+    pub(crate) loc: ColumnWriter,
+    pub(crate) sum: ColumnWriter,
+    pub(crate) shape: ColumnWriter,
+    pub(crate) chunks: NumberedWriter,
+    pub(crate) header: Header,
+    /// The slot that was written last; its header is what is durable.
+    slot: SyncSlot,
+}
+
+impl Writer {
+    /// Take the lock, finish what a crash left, and cut all files to their content.
+    pub(crate) fn acquire(open: &Open, options: &Options) -> Result<Self> {
+        let dir = &open.dir;
+        let lock = lock::write(&**dir)?;
+        let found = Found::read(&**dir, &*open.meta)?;
+        let file = |name| dir.open(name, Access::Write).map_err(Error::io("open", dir.path().join(name)));
+        let column = |extension, width| ColumnWriter::new(dir, extension, width, options.segment_bits);
+        let mut writer = Self {
+            meta: file(names::META)?,
+            slots: file(names::SYNC)?,
+            loc: column(names::LOC, Entry::SIZE),
+            sum: column(names::SUM, Sum::SIZE),
+            shape: column(names::SHAPE, Shape::SIZE),
+            chunks: NumberedWriter::new(dir, names::CHUNK),
+            header: found.header,
+            slot: found.slot.unwrap_or(SyncSlot {
+                header: Header::empty(open.codec),
+                sequence: 0,
+                level: open.level.unwrap_or(0),
+                dict_crc: 0,
+            }),
+            dir: dir.clone(),
+            _lock: lock,
+            process: std::process::id(),
+        };
+        writer.settle(open, &found)?;
+        Ok(writer)
+    }
+
+    fn settle(&mut self, open: &Open, found: &Found) -> Result<()> {
+        let mut header = match recover::examine(open, found)? {
+            Condition::Settled(header) => header,
+            Condition::Tail { header, durable } => recover::cut_tail(open, &header, &durable)?,
+            Condition::Unfinished(intent) => {
+                self.touch_all(&intent.header)?;
+                recover::replay(self, &intent)?;
+                intent.header
+            }
+        };
+        remove_if_there(&*self.dir, names::INTENT).map_err(self.fail("remove", names::INTENT))?;
+        if header.length == 0 {
+            header.flags = FLAG_SUMS;
+        }
+        self.cut_files(&header)?;
+        let clean = found.state == HeaderState::Ours
+            && header == found.header
+            && found.slot.is_some_and(|slot| slot.header == header);
+        if !clean {
+            self.touch_all(&header)?;
+            self.write_header(header)?;
+        }
+        self.header = header;
+        self.sync()
+    }
+
+    /// Make every file exactly as long as its content, and remove those that hold nothing.
+    pub(crate) fn cut_files(&mut self, header: &Header) -> Result<()> {
+        let kept = |flag| if header.has(flag) { header.length } else { 0 };
+        self.loc.set_length(header.length)?;
+        self.sum.set_length(kept(FLAG_SUMS))?;
+        self.shape.set_length(kept(FLAG_SHAPES))?;
+        self.chunks.set_len(header.tail_chunk.into(), header.tail_offset.into())?;
+        self.chunks.remove_from(u64::from(header.tail_chunk) + 1)
+    }
+
+    /// Count every file after the durable point as written to: another process wrote them and didn't sync.
+    fn touch_all(&mut self, header: &Header) -> Result<()> {
+        let first_chunk = if self.slot.sequence == 0 { 0 } else { self.slot.header.tail_chunk.min(header.tail_chunk) };
+        for chunk in first_chunk..=header.tail_chunk {
+            if chunk < header.tail_chunk || header.tail_offset > 0 {
+                self.chunks.get(chunk.into())?;
+            }
+        }
+        self.loc.touch(header.length)?;
+        if header.has(FLAG_SUMS) {
+            self.sum.touch(header.length)?;
+        }
+        if header.has(FLAG_SHAPES) {
+            self.shape.touch(header.length)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn belongs_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    pub(crate) fn fail(&self, verb: &'static str, name: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {
+        Error::io(verb, self.dir.path().join(name))
+    }
+
+    /// The moment at which what was written becomes the store.
+    pub(crate) fn write_header(&mut self, header: Header) -> Result<()> {
+        self.meta.write_at(&header.encode(), 0).map_err(self.fail("write", names::META))?;
+        self.header = header;
+        Ok(())
+    }
+
+    pub(crate) fn sync_tables(&mut self) -> Result<()> {
+        self.loc.sync()?;
+        self.sum.sync()?;
+        self.shape.sync()
+    }
+
+    pub(crate) fn sync_header(&self) -> Result<()> {
+        self.meta.sync().map_err(self.fail("sync", names::META))
+    }
+
+    /// Make everything up to the header durable, and say so in the older slot.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if self.slot.header == self.header && self.slot.sequence > 0 {
+            return Ok(());
+        }
+        self.chunks.sync()?;
+        self.sync_tables()?;
+        self.dir.sync().map_err(Error::io("sync", self.dir.path()))?;
+        self.sync_header()?;
+        self.write_slot(SyncSlot { header: self.header, ..self.slot })
+    }
+
+    /// Record the checksum of the dictionary (0: none that can be relied upon).
+    pub(crate) fn note_dictionary(&mut self, dict_crc: u32) -> Result<()> {
+        self.sync()?;
+        self.write_slot(SyncSlot { dict_crc, ..self.slot })
+    }
+
+    fn write_slot(&mut self, slot: SyncSlot) -> Result<()> {
+        let next = SyncSlot { sequence: self.slot.sequence + 1, ..slot };
+        let mut bytes = next.encode().to_vec();
+        // Both slots lie in the file from the start, each padded to its sector.
+        bytes.resize(SyncSlot::STRIDE, 0);
+        self.slots.write_at(&bytes, next.position()).map_err(self.fail("write", names::SYNC))?;
+        self.slots.sync().map_err(self.fail("sync", names::SYNC))?;
+        self.slot = next;
+        Ok(())
+    }
+}

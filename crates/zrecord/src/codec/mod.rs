@@ -1,0 +1,21 @@
+//! Bytes to bytes: how a record is stored, raw or as a zstd frame, and the dictionaries for it.
+
+mod decoder;
+mod dict;
+mod encoder;
+mod error;
+mod kind;
+mod raw;
+#[cfg(test)]
+mod samples;
+mod train;
+mod uninit;
+mod zstd;
+
+pub(crate) use decoder::Decoder;
+pub(crate) use dict::Dictionary;
+pub(crate) use encoder::Encoder;
+pub use error::CodecError;
+pub use kind::Codec;
+pub(crate) use uninit::as_uninit;
+pub use train::{DICT_TIERS, DictTier, build_dict};

@@ -1,0 +1,159 @@
+//! How a store begins, and the small files that are written beside its records.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::append::Writer;
+use crate::codec::{Codec, Decoder, Dictionary, as_uninit};
+use crate::error::{Error, Result};
+use crate::format::{Entry, FLAG_SHAPES, Header, Shape, SyncSlot, names};
+use crate::lock;
+use crate::open::Open;
+use crate::options::{Io, Options};
+use crate::recover::read_stored;
+use crate::storage::{self, Access, Directory, RealDirectory, read_small, replace};
+
+/// Names that an interrupted creation can leave.
+const LEFTOVERS: [&str; 3] = [names::SCHEMA, names::SYNC, names::LOCK];
+
+pub(crate) fn exists(path: &Path) -> bool {
+    path.join(names::META).is_file()
+}
+
+fn real(path: &Path, options: &Options) -> Arc<dyn Directory> {
+    let map = match options.io {
+        Io::Mmap => true,
+        Io::Pread => false,
+        Io::Auto => storage::is_local(path),
+    };
+    Arc::new(RealDirectory::new(path, map))
+}
+
+/// The directory of a new store, made if it is missing.
+pub(crate) fn prepare_directory(path: &Path, options: &Options) -> Result<Arc<dyn Directory>> {
+    check_settings(options)?;
+    if exists(path) {
+        return Err(Error::AlreadyExists { path: path.to_path_buf() });
+    }
+    if path.exists() && !path.is_dir() {
+        return Err(not_a_directory(path));
+    }
+    if !path.is_dir() {
+        RealDirectory::create(path).map_err(Error::io("create", path))?;
+    }
+    Ok(real(path, options))
+}
+
+/// The directory of a store that should be there.
+pub(crate) fn existing_directory(path: &Path, options: &Options) -> Result<Arc<dyn Directory>> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(real(path, options)),
+        Ok(_) => Err(not_a_directory(path)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::NotFound { path: path.to_path_buf() }),
+        Err(e) => Err(Error::io("open", path)(e)),
+    }
+}
+
+fn not_a_directory(path: &Path) -> Error {
+    Error::Io {
+        verb: "open",
+        path: path.to_path_buf(),
+        source: rustix::io::Errno::NOTDIR.into(),
+    }
+}
+
+fn check_settings(options: &Options) -> Result<Option<i32>> {
+    if options.chunk_limit == 0 {
+        return Err(Error::InvalidArgument("chunk_limit is 0, expected at least one byte".to_owned()));
+    }
+    let codec = options.codec.unwrap_or(Codec::Zstd);
+    codec.check_level(options.level).map_err(|e| Error::InvalidArgument(e.to_string()))
+}
+
+/// Write the files of an empty store; `meta.zr` comes last and makes it one.
+pub(crate) fn create(dir: &Arc<dyn Directory>, options: &Options) -> Result<()> {
+    let level = check_settings(options)?;
+    let there = dir.list().map_err(Error::io("list", dir.path()))?;
+    let foreign = |name: &&String| !LEFTOVERS.contains(&name.as_str()) && !name.ends_with(".tmp");
+    if there.iter().any(|name| name == names::META) {
+        return Err(Error::AlreadyExists { path: dir.path().to_path_buf() });
+    }
+    if let Some(name) = there.iter().find(foreign) {
+        let reason = format!("it holds {name:?}, and a new store needs an empty directory");
+        return Err(Error::NotAStore { path: dir.path().to_path_buf(), reason });
+    }
+    let _alone = lock::write(&**dir)?;
+    if dir.open(names::META, Access::Read).is_ok() {
+        return Err(Error::AlreadyExists { path: dir.path().to_path_buf() });
+    }
+    let header = Header::empty(options.codec.unwrap_or(Codec::Zstd));
+    let slot = SyncSlot { header, sequence: 1, level: level.unwrap_or(0), dict_crc: 0 };
+    let mut slots = vec![0; SyncSlot::FILE_SIZE];
+    if let Some(place) = slots.get_mut(SyncSlot::STRIDE..SyncSlot::STRIDE + SyncSlot::SIZE) {
+        place.copy_from_slice(&slot.encode());
+    }
+    let write = |name: &str, bytes: &[u8]| {
+        replace(&**dir, name, bytes).map_err(Error::io("write", dir.path().join(name)))
+    };
+    if let Some(schema) = &options.schema {
+        write(names::SCHEMA, schema)?;
+    }
+    write(names::SYNC, &slots)?;
+    write(names::META, &header.encode())
+}
+
+/// A store with records takes only the dictionary that they were written with.
+pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Dictionary>) -> Result<()> {
+    let refuse = |why: &str| Err(Error::InvalidArgument(format!("{}: {why}", open.dir.path().display())));
+    if installed {
+        return refuse("records were written with another dictionary; they could not be read with this one");
+    }
+    let mut bytes = [0; Entry::SIZE];
+    open.loc.read_range(0, &mut bytes)?;
+    let entry = Entry::decode(&bytes);
+    let decoder = Decoder::new(open.codec, Some(dictionary.clone()))?;
+    let mut record = vec![0; entry.logical.min(u32::MAX >> 1) as usize];
+    match decoder.decode(&read_stored(open, &entry)?, as_uninit(&mut record)) {
+        Ok(()) => Ok(()),
+        Err(e) => refuse(&format!("record 0 does not decode with this dictionary ({e})")),
+    }
+}
+
+/// Write a shape table for all records, make it durable and valid, then replace the schema that held the shapes.
+pub(crate) fn adopt_shapes(open: &Open, writer: &mut Writer, shapes: &[Shape], schema: &[u8]) -> Result<()> {
+    let bytes: Vec<u8> = shapes.iter().flat_map(Shape::encode).collect();
+    let header = Header { flags: writer.header.flags | FLAG_SHAPES, ..writer.header };
+    writer.shape.set_length(0)?;
+    writer.shape.write(0, &bytes)?;
+    writer.sync_tables()?;
+    writer.write_header(header)?;
+    writer.sync()?;
+    open.publish(header);
+    replace(&*open.dir, names::SCHEMA, schema).map_err(writer.fail("write", names::SCHEMA))
+}
+
+fn parent_and_name(path: &Path) -> Result<(Arc<dyn Directory>, String)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::InvalidArgument(format!("{} names no file", path.display())))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((Arc::new(RealDirectory::new(parent, false)), name.to_owned()))
+}
+
+/// Read a small file of at most 2 GiB whole.
+///
+/// # Errors
+/// I/O; a file that is missing or too large.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let (dir, name) = parent_and_name(path)?;
+    let bytes = read_small(&*dir, &name, 1 << 31).map_err(Error::io("read", path))?;
+    bytes.ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::NotFound.into()))
+}
+
+/// Replace a small file durably: temporary name, sync, rename, sync of the directory.
+///
+/// # Errors
+/// I/O; the old content is still there then.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let (dir, name) = parent_and_name(path)?;
+    replace(&*dir, &name, bytes).map_err(Error::io("write", path))
+}

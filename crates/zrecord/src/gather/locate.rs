@@ -1,0 +1,72 @@
+//! Where records lie: table entries, and the sums that go with them. Everything read here is hostile until it is checked.
+
+use crate::error::{Error, Result};
+use crate::format::{Entry, FLAG_SUMS, Header, Sum};
+use crate::open::Open;
+use crate::options::Verify;
+use crate::recover::lies_within;
+use crate::storage::ColumnView;
+
+/// A record, found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Located {
+    pub(super) record: u64,
+    pub(super) entry: Entry,
+    /// What its bytes must sum up to, where that is known and to be checked.
+    pub(super) sum: Option<Sum>,
+}
+
+pub(super) struct Locator<'a> {
+    open: &'a Open,
+    header: &'a Header,
+    entries: ColumnView<'a>,
+    sums: Option<ColumnView<'a>>,
+}
+
+impl<'a> Locator<'a> {
+    pub(super) fn new(open: &'a Open, header: &'a Header, verify: Verify) -> Self {
+        let checked = verify == Verify::Always && header.has(FLAG_SUMS);
+        Self {
+            open,
+            header,
+            entries: open.loc.view(header.length),
+            sums: checked.then(|| open.sum.view(header.length)),
+        }
+    }
+
+    /// Ask for the table entries of a record that will be located soon.
+    #[inline]
+    pub(super) fn prefetch(&self, record: u64) {
+        self.entries.prefetch(record);
+        if let Some(sums) = &self.sums {
+            sums.prefetch(record);
+        }
+    }
+
+    #[inline]
+    pub(super) fn locate(&mut self, record: u64) -> Result<Located> {
+        let entry = Entry::decode(&self.entries.get(record)?);
+        if !lies_within(&entry, self.header) {
+            return Err(self.misplaced(record, &entry));
+        }
+        let sum = match &mut self.sums {
+            Some(sums) => Some(Sum::decode(&sums.get(record)?)),
+            None => None,
+        };
+        Ok(Located { record, entry, sum })
+    }
+
+    #[cold]
+    fn misplaced(&self, record: u64, entry: &Entry) -> Error {
+        let Header { tail_chunk, tail_offset, codec, .. } = self.header;
+        Error::CorruptRecord {
+            path: self.open.path(),
+            record,
+            chunk: entry.chunk,
+            offset: entry.offset,
+            what: "its table entry",
+            found: format!("{} stored bytes for {} bytes", entry.stored, entry.logical),
+            expected: format!("a {} record before chunk {tail_chunk}, offset {tail_offset}", codec.name()),
+        }
+    }
+}

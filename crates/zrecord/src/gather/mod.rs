@@ -1,0 +1,128 @@
+//! The read path: check -> locate (table) -> read -> decode -> destination, in blocks of records over the pool.
+
+mod destination;
+mod locate;
+mod read;
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::format::{Entry, Header, Shape};
+use crate::open::Open;
+use crate::options::Verify;
+use crate::pool;
+pub(crate) use destination::Destination;
+use locate::{Located, Locator};
+use read::Reader;
+
+/// Below this many destination bytes one thread is quicker than waking another (about 100 us of work).
+const ONE_THREAD_RAW: usize = 1 << 20;
+const ONE_THREAD_ZSTD: usize = 96 << 10;
+/// Blocks per thread, so that an uneven load evens out.
+const BLOCKS_PER_THREAD: usize = 4;
+/// Records that are located, and asked for from memory, before the first of them is read.
+const AHEAD: usize = 16;
+
+/// Read records `idxs` into their places.
+pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>, verify: Verify) -> Result<()> {
+    let header = open.header();
+    check_indices(idxs, &header)?;
+    let blocks = blocks(open.codec, idxs.len(), destination.bytes());
+    let job = Job { open, header, verify };
+    if blocks <= 1 {
+        return job.read_block(idxs, destination);
+    }
+    let per_block = idxs.len().div_ceil(blocks);
+    let mut parts = Vec::with_capacity(blocks);
+    let mut rest = destination;
+    for part in idxs.chunks(per_block) {
+        let (now, later) = rest.split_at(part.len());
+        parts.push(Mutex::new((Some((part, now)), Ok(()))));
+        rest = later;
+    }
+    pool::run(parts.len(), pool::threads(), &|i| {
+        let Some(part) = parts.get(i) else { return };
+        let mut slot = part.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((idxs, destination)) = slot.0.take() {
+            slot.1 = job.read_block(idxs, destination);
+        }
+    })
+    .map_err(|e| Error::Internal(e.to_string()))?;
+    parts.into_iter().try_for_each(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner).1)
+}
+
+fn check_indices(idxs: &[u64], header: &Header) -> Result<()> {
+    match idxs.iter().find(|&&index| index >= header.length) {
+        Some(&index) => Err(Error::IndexOutOfRange { index, length: header.length }),
+        None => Ok(()),
+    }
+}
+
+fn blocks(codec: Codec, records: usize, bytes: usize) -> usize {
+    let one_thread = if codec == Codec::Raw { ONE_THREAD_RAW } else { ONE_THREAD_ZSTD };
+    if bytes < one_thread || pool::threads() == 1 {
+        return 1;
+    }
+    (pool::threads() * BLOCKS_PER_THREAD).min(records)
+}
+
+/// What all blocks of a gather share.
+struct Job<'a> {
+    open: &'a Open,
+    header: Header,
+    verify: Verify,
+}
+
+impl Job<'_> {
+    fn read_block(&self, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
+        let mut locator = Locator::new(self.open, &self.header, self.verify);
+        let mut reader = Reader::new(self.open)?;
+        let mut places = destination.into_places();
+        let mut located = [Located::default(); AHEAD];
+        for ahead in idxs.chunks(AHEAD) {
+            for &index in ahead {
+                locator.prefetch(index);
+            }
+            for (slot, &index) in located.iter_mut().zip(ahead) {
+                *slot = locator.locate(index)?;
+                reader.prefetch(slot);
+            }
+            for (found, place) in located.iter().zip(places.by_ref().take(ahead.len())) {
+                reader.read(found, place?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Logical bytes of each record.
+pub(crate) fn lengths(open: &Open, idxs: &[u64]) -> Result<Vec<u32>> {
+    let header = open.header();
+    check_indices(idxs, &header)?;
+    let mut view = open.loc.view(header.length);
+    idxs.iter().map(|&index| Ok(Entry::decode(&view.get(index)?).logical)).collect()
+}
+
+/// Shapes of the records, plain where the store keeps none.
+pub(crate) fn shapes(open: &Open, idxs: &[u64]) -> Result<Vec<Shape>> {
+    let header = open.header();
+    check_indices(idxs, &header)?;
+    if !header.has(crate::format::FLAG_SHAPES) {
+        return Ok(vec![Shape::default(); idxs.len()]);
+    }
+    let mut view = open.shape.view(header.length);
+    idxs.iter().map(|&index| Ok(Shape::decode(&view.get(index)?))).collect()
+}
+
+/// Where the records `idxs` begin when they are packed one after another, and where the last one ends.
+pub(crate) fn packed_offsets(open: &Open, idxs: &[u64]) -> Result<Vec<u64>> {
+    let mut end = 0;
+    let mut offsets = Vec::with_capacity(idxs.len().saturating_add(1));
+    offsets.push(0);
+    for length in lengths(open, idxs)? {
+        end += u64::from(length);
+        offsets.push(end);
+    }
+    Ok(offsets)
+}

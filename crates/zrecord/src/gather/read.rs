@@ -1,0 +1,150 @@
+//! From a chunk to its place: through the map where there is one, by positional read otherwise; checked, then decoded.
+
+use std::io;
+
+use super::locate::Located;
+use crate::codec::{Codec, CodecError, Decoder, as_uninit};
+use crate::error::{Error, Result};
+use crate::format::Sum;
+use crate::open::Open;
+use crate::storage::{Map, prefetch};
+
+/// Reads the records of one block; keeps the chunk that it read from last.
+pub(super) struct Reader<'a> {
+    open: &'a Open,
+    decoder: Decoder,
+    chunk: Option<(u32, Map)>,
+    /// Stored bytes of one compressed record, where there is no map.
+    staging: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(open: &'a Open) -> Result<Self> {
+        Ok(Self { open, decoder: open.decoder()?, chunk: None, staging: Vec::new() })
+    }
+
+    /// Ask for the first bytes of a record that will be read soon, if its chunk is at hand.
+    #[inline]
+    pub(super) fn prefetch(&self, found: &Located) {
+        if let Some((chunk, map)) = &self.chunk
+            && *chunk == found.entry.chunk
+            && let Some(bytes) = map.get(found.entry.offset as usize..)
+        {
+            prefetch(bytes);
+        }
+    }
+
+    /// One record into its place, which must be exactly as long as the record.
+    #[inline]
+    pub(super) fn read(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {
+        if found.entry.logical as usize != place.len() {
+            let Located { record, entry, .. } = *found;
+            let (found, expected) = (entry.logical.into(), place.len() as u64);
+            return Err(Error::LengthMismatch { record, found, expected });
+        }
+        if found.entry.stored == 0 {
+            return self.check(found, &[]);
+        }
+        if !self.enter(found)? {
+            return self.read_without_map(found, place);
+        }
+        let start = found.entry.offset as usize;
+        let end = start + found.entry.stored as usize;
+        let stored = self.chunk.as_ref().and_then(|(_, map)| map.get(start..end)).ok_or_else(|| self.short(found))?;
+        if self.open.codec == Codec::Raw {
+            return self.copy(found, stored, place);
+        }
+        self.check(found, stored)?;
+        self.decode(found, stored, place)
+    }
+
+    /// Copy and sum up in one pass over the cache: what is summed was just copied.
+    fn copy(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
+        place.copy_from_slice(stored);
+        self.check(found, place)
+    }
+
+    fn decode(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
+        self.decoder.decode(stored, as_uninit(place)).map_err(|e| self.undecodable(found, &e))
+    }
+
+    /// Make sure that the record's chunk is mapped; `false` where maps are not offered.
+    #[inline]
+    fn enter(&mut self, found: &Located) -> Result<bool> {
+        match &self.chunk {
+            Some((chunk, map)) if *chunk == found.entry.chunk && map.len() as u64 >= found.entry.end() => Ok(true),
+            _ => self.enter_chunk(found),
+        }
+    }
+
+    #[cold]
+    fn enter_chunk(&mut self, found: &Located) -> Result<bool> {
+        let chunk = found.entry.chunk;
+        let map = self.open.chunks.get(chunk.into())?.map(found.entry.end());
+        self.chunk = map.map_err(|e| self.open.chunks.fail(chunk.into(), e))?.map(|map| (chunk, map));
+        Ok(self.chunk.is_some())
+    }
+
+    fn read_without_map(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {
+        let chunk = u64::from(found.entry.chunk);
+        let file = self.open.chunks.get(chunk)?;
+        let read = |buffer: &mut [u8]| {
+            let read = file.file().read_at(buffer, found.entry.offset.into());
+            read.map_err(|e| self.open.chunks.fail(chunk, e))
+        };
+        if self.open.codec == Codec::Raw {
+            read(place)?;
+            return self.check(found, place);
+        }
+        // The chunk is that long, so a damaged length can't ask for more memory than there are bytes on disk.
+        if file.file().len().map_err(|e| self.open.chunks.fail(chunk, e))? < found.entry.end() {
+            return Err(self.short(found));
+        }
+        let mut staging = std::mem::take(&mut self.staging);
+        staging.resize(found.entry.stored as usize, 0);
+        read(&mut staging)?;
+        self.check(found, &staging)?;
+        self.decode(found, &staging, place)?;
+        self.staging = staging;
+        Ok(())
+    }
+
+    #[inline]
+    fn check(&self, found: &Located, stored: &[u8]) -> Result<()> {
+        match found.sum {
+            Some(expected) => {
+                let sum = Sum::of(stored, &found.entry);
+                if sum == expected { Ok(()) } else { Err(self.mismatch(found, sum, expected)) }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn damaged(&self, found: &Located, what: &'static str, is: String, expected: String) -> Error {
+        Error::CorruptRecord {
+            path: self.open.path(),
+            record: found.record,
+            chunk: found.entry.chunk,
+            offset: found.entry.offset,
+            what,
+            found: is,
+            expected,
+        }
+    }
+
+    #[cold]
+    fn mismatch(&self, found: &Located, is: Sum, expected: Sum) -> Error {
+        self.damaged(found, "its checksum", format!("{:#010x}", is.0), format!("{:#010x}", expected.0))
+    }
+
+    #[cold]
+    fn undecodable(&self, found: &Located, e: &CodecError) -> Error {
+        let expected = format!("{} bytes", found.entry.logical);
+        self.damaged(found, "it does not decode", e.to_string(), expected)
+    }
+
+    #[cold]
+    fn short(&self, found: &Located) -> Error {
+        self.open.chunks.fail(found.entry.chunk.into(), io::ErrorKind::UnexpectedEof.into())
+    }
+}

@@ -1,0 +1,89 @@
+//! Who may do what at the same time.
+//!
+//! - One writer: an exclusive lock on `lock.zr`, held from the first write to the close. The file's text is the holder's process id.
+//! - Readers: a shared lock on their own descriptor of `meta.zr`, best effort: without lock support they go on without.
+//! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run.
+//!
+//! All are locks of the operating system on open files: they die with the process, and a forked child shares its parent's.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::format::names;
+use crate::storage::{Access, Directory, File, Lock, read_small};
+
+/// How long a lock that others hold only for moments is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(2);
+
+fn patiently(file: &dyn File, lock: Lock) -> io::Result<bool> {
+    let start = Instant::now();
+    while !file.try_lock(lock)? {
+        if start.elapsed() > PATIENCE {
+            return Ok(false);
+        }
+        thread::sleep(POLL);
+    }
+    Ok(true)
+}
+
+/// A reader's lock on `meta.zr`.
+pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<()> {
+    match patiently(meta, Lock::Shared) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::Locked {
+            path: path.to_path_buf(),
+            reason: "another handle is deleting from it or compacting it".to_owned(),
+        }),
+        // A file system without locks: readers need none.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Turn a reader's lock into the exclusive one that moving records needs. On refusal the shared lock is back.
+pub(crate) fn exclude(path: &Path, meta: &dyn File, what: &'static str) -> Result<()> {
+    let refuse = |reason: String| Error::Locked { path: path.to_path_buf(), reason };
+    match meta.try_lock(Lock::Exclusive) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            share(path, meta)?;
+            Err(refuse(format!("{what} needs the store alone, but another handle or process has it open")))
+        }
+        Err(e) => Err(refuse(format!("{what} needs the store alone, and its file system offers no locks ({e})"))),
+    }
+}
+
+/// Become the writer.
+pub(crate) fn write(dir: &dyn Directory) -> Result<Arc<dyn File>> {
+    let path = dir.path().join(names::LOCK);
+    let file = dir.open(names::LOCK, Access::Write).map_err(Error::io("open", &path))?;
+    if !patiently(&*file, Lock::Exclusive).map_err(Error::io("lock", &path))? {
+        return Err(Error::Locked { path: dir.path().to_path_buf(), reason: holder(dir) });
+    }
+    let id = std::process::id().to_string();
+    file.set_len(0).and_then(|()| file.write_at(id.as_bytes(), 0)).map_err(Error::io("write", &path))?;
+    Ok(file)
+}
+
+fn holder(dir: &dyn Directory) -> String {
+    let text = read_small(dir, names::LOCK, 64).ok().flatten().unwrap_or_default();
+    match String::from_utf8_lossy(&text).trim().parse::<u32>() {
+        Ok(id) if id == std::process::id() => {
+            format!("another handle of this process (id {id}) writes to it; a store has one writer at a time")
+        }
+        Ok(id) => format!("process {id} writes to it; a store has one writer at a time"),
+        Err(_) => "another process writes to it; a store has one writer at a time".to_owned(),
+    }
+}
+
+/// Whether a writer is at work, asked without write permission.
+pub(crate) fn writer_alive(dir: &dyn Directory) -> bool {
+    match dir.open(names::LOCK, Access::Read) {
+        Ok(file) => matches!(file.try_lock(Lock::Shared), Ok(false)),
+        Err(_) => false,
+    }
+}

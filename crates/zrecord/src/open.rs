@@ -1,0 +1,193 @@
+//! An open store's files and its committed state, as a reader sees them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+
+use crate::codec::{Codec, Decoder, Dictionary};
+use crate::error::{Error, Result};
+use crate::format::{
+    Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum, SyncSlot,
+    crc32c, names,
+};
+use crate::lock;
+use crate::options::Options;
+use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small};
+
+/// More than any dictionary: zstd trains at most a few MiB.
+const DICT_LIMIT: u64 = 1 << 28;
+
+/// Files, all read-only, and the header that says how far they are valid.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) dir: Arc<dyn Directory>,
+    pub(crate) meta: Arc<dyn File>,
+    pub(crate) loc: Column,
+    pub(crate) sum: Column,
+    pub(crate) shape: Column,
+    pub(crate) chunks: NumberedFiles,
+    pub(crate) codec: Codec,
+    pub(crate) level: Option<i32>,
+    header: RwLock<Header>,
+    dictionary: RwLock<Option<Arc<Dictionary>>>,
+}
+
+/// What `meta.zr` and `sync.zr` say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) header: Header,
+    pub(crate) state: HeaderState,
+    pub(crate) slot: Option<SyncSlot>,
+}
+
+impl Open {
+    /// Open the files and take the header as it stands; whether it may be believed is up to `recover`.
+    pub(crate) fn load(dir: &Arc<dyn Directory>, options: &Options) -> Result<(Self, Found)> {
+        let path = dir.path().join(names::META);
+        let meta = dir.open(names::META, Access::Read).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::NotAStore {
+                path: dir.path().to_path_buf(),
+                reason: "it holds no meta.zr".to_owned(),
+            },
+            _ => Error::io("open", path)(e),
+        })?;
+        lock::share(dir.path(), &*meta)?;
+        let found = Found::read(&**dir, &*meta)?;
+        let codec = found.header.codec;
+        let column = |extension, width| Column::new(dir, extension, width, options.segment_bits);
+        let open = Self {
+            loc: column(names::LOC, Entry::SIZE),
+            sum: column(names::SUM, Sum::SIZE),
+            shape: column(names::SHAPE, Shape::SIZE),
+            chunks: NumberedFiles::new(dir, names::CHUNK),
+            dir: dir.clone(),
+            meta,
+            codec,
+            level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
+            header: RwLock::new(found.header),
+            dictionary: RwLock::new(load_dictionary(&**dir, &found)?),
+        };
+        Ok((open, found))
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        *self.header.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Let readers of this handle see a header whose every record is in place.
+    pub(crate) fn publish(&self, header: Header) {
+        *self.header.write().unwrap_or_else(PoisonError::into_inner) = header;
+    }
+
+    pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
+        self.dictionary.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn use_dictionary(&self, dictionary: Arc<Dictionary>) {
+        *self.dictionary.write().unwrap_or_else(PoisonError::into_inner) = Some(dictionary);
+    }
+
+    /// A decoder for this store's records.
+    pub(crate) fn decoder(&self) -> Result<Decoder> {
+        let dictionary = self.dictionary();
+        if self.codec == Codec::ZstdDict && dictionary.is_none() {
+            return Err(self.missing_dictionary("its records can't be read; put the file back, or install_dict the same dictionary"));
+        }
+        Ok(Decoder::new(self.codec, dictionary)?)
+    }
+
+    pub(crate) fn missing_dictionary(&self, reason: &'static str) -> Error {
+        Error::MissingDictionary { path: self.dir.path().to_path_buf(), reason }
+    }
+
+    /// Check in constant time that the files are as long as `header` needs.
+    pub(crate) fn check_lengths(&self, header: &Header) -> Result<()> {
+        self.loc.check_length(header.length)?;
+        if header.has(FLAG_SUMS) {
+            self.sum.check_length(header.length)?;
+        }
+        if header.has(FLAG_SHAPES) {
+            self.shape.check_length(header.length)?;
+        }
+        if header.tail_offset > 0 {
+            let (chunk, needed) = (u64::from(header.tail_chunk), u64::from(header.tail_offset));
+            let found = self.chunks.length(chunk)?;
+            if found < needed {
+                let expected = format!("at least {needed} bytes");
+                return Err(Error::corrupt(self.chunks.path(chunk), "the length of a chunk", found, expected));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forget open tables and chunks: they were cut or rewritten.
+    pub(crate) fn forget_files(&self) {
+        self.loc.forget();
+        self.sum.forget();
+        self.shape.forget();
+        self.chunks.forget();
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().to_path_buf()
+    }
+}
+
+impl Found {
+    pub(crate) fn read(dir: &dyn Directory, meta: &dyn File) -> Result<Self> {
+        let (header, state) = read_header(dir, meta)?;
+        let slots = read_small(dir, names::SYNC, SyncSlot::FILE_SIZE as u64);
+        let slots = slots.map_err(Error::io("read", dir.path().join(names::SYNC)))?;
+        Ok(Self { header, state, slot: slots.as_deref().and_then(SyncSlot::newest) })
+    }
+}
+
+/// Read `meta.zr`. A header that is being rewritten at this moment can look torn, so a mismatch is read again.
+fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<(Header, HeaderState)> {
+    const TRIES: u32 = 20;
+    let path = || dir.path().join(names::META);
+    let mut bytes = [0; Header::SIZE];
+    for attempt in 1.. {
+        meta.read_at(&mut bytes, 0).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => Error::corrupt(path(), "the length of the header", e, "32 bytes"),
+            _ => Error::io("read", path())(e),
+        })?;
+        match Header::decode(&bytes) {
+            Ok((_, HeaderState::Mismatch)) if attempt < TRIES => thread::yield_now(),
+            Ok(found) => return Ok(found),
+            Err(fault) => return Err(header_error(fault, path())),
+        }
+    }
+    Err(Error::Internal("the header was not read".to_owned()))
+}
+
+fn header_error(fault: HeaderFault, path: PathBuf) -> Error {
+    match fault {
+        HeaderFault::Magic(found) => Error::NotAStore {
+            path,
+            reason: format!("it begins with {:?}, expected \"ZREC\"", String::from_utf8_lossy(&found)),
+        },
+        HeaderFault::Version(found) => Error::UnsupportedVersion { path, found, expected: FORMAT_VERSION },
+        HeaderFault::Codec(found) => Error::UnsupportedCodec { path, found },
+    }
+}
+
+fn load_dictionary(dir: &dyn Directory, found: &Found) -> Result<Option<Arc<Dictionary>>> {
+    if found.header.codec != Codec::ZstdDict {
+        return Ok(None);
+    }
+    let path = || dir.path().join(names::DICT);
+    let Some(bytes) = read_small(dir, names::DICT, DICT_LIMIT).map_err(Error::io("read", path()))? else {
+        return Ok(None);
+    };
+    // zstd decodes with a wrong dictionary into wrong bytes without noticing: the checksum is what notices.
+    let expected = found.slot.map_or(0, |slot| slot.dict_crc);
+    let crc = crc32c(&bytes);
+    if expected != 0 && crc != expected {
+        let (found, expected) = (format!("{crc:#010x}"), format!("{expected:#010x}"));
+        return Err(Error::corrupt(path(), "the checksum of the dictionary", found, expected));
+    }
+    let dictionary = Dictionary::new(bytes)
+        .map_err(|e| Error::corrupt(path(), "the dictionary", e, "a zstd dictionary"))?;
+    Ok(Some(Arc::new(dictionary)))
+}

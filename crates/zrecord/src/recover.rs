@@ -1,0 +1,166 @@
+//! What a crash, or a plain version 3 writer, left: judged when a store is opened, mended when a writer is there.
+
+use crate::append::Writer;
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::format::{Entry, FLAG_SUMS, Header, HeaderState, Intent, Sum, names};
+use crate::open::{Found, Open};
+use crate::storage::read_small;
+
+/// How a store was left.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    /// The header holds.
+    Settled(Header),
+    /// The records from `durable` on were never synced: after a crash of the machine they may not be there.
+    Tail { header: Header, durable: Header },
+    /// A delete or a step of a compaction was cut short.
+    Unfinished(Box<Intent>),
+}
+
+/// Judge what was found; reads a few bytes, whatever the size of the store.
+pub(crate) fn examine(open: &Open, found: &Found) -> Result<Condition> {
+    match found.state {
+        HeaderState::Ours => examine_ours(open, found),
+        HeaderState::Plain => Ok(Condition::Settled(found.header)),
+        HeaderState::Mismatch => examine_mismatch(open, found).map(Condition::Settled),
+    }
+}
+
+fn examine_ours(open: &Open, found: &Found) -> Result<Condition> {
+    let header = found.header;
+    if let Some(intent) = pending(open, &header)? {
+        return Ok(Condition::Unfinished(Box::new(intent)));
+    }
+    let Some(durable) = found.slot.map(|slot| slot.header) else { return Ok(Condition::Settled(header)) };
+    if durable.generation == header.generation {
+        return Ok(match header.length.cmp(&durable.length) {
+            std::cmp::Ordering::Less => Condition::Settled(durable),
+            std::cmp::Ordering::Equal => Condition::Settled(header),
+            std::cmp::Ordering::Greater => Condition::Tail { header, durable },
+        });
+    }
+    // A delete or compact makes its header durable before its slot, so a newer header is whole; an older one was lost.
+    let slot_is_newer = durable.generation.wrapping_sub(header.generation) < 1 << 31;
+    Ok(Condition::Settled(if slot_is_newer { durable } else { header }))
+}
+
+/// The intent that is to be finished, if there is one.
+fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
+    let bytes = read_small(&*open.dir, names::INTENT, u64::MAX);
+    let bytes = bytes.map_err(Error::io("read", open.dir.path().join(names::INTENT)))?;
+    let intent = bytes.as_deref().and_then(Intent::decode);
+    Ok(intent.filter(|intent| intent.header.generation == header.generation.wrapping_add(1)))
+}
+
+/// Whether no stated change waits to be finished.
+pub(crate) fn is_settled(open: &Open) -> bool {
+    let condition = Found::read(&*open.dir, &*open.meta).and_then(|found| examine(open, &found));
+    matches!(condition, Ok(Condition::Settled(_) | Condition::Tail { .. }))
+}
+
+/// Written by a plain version 3 writer, or damaged? Every fact that the header states must be able to be true.
+fn examine_mismatch(open: &Open, found: &Found) -> Result<Header> {
+    let damaged = |what: &str| {
+        let path = open.dir.path().join(names::META);
+        Error::corrupt(path, "the checksum of the header", what, "a header of this writer or of a plain version 3 writer")
+    };
+    let slot = found.slot.ok_or_else(|| damaged("a mismatch, and no sync slot to compare with"))?;
+    if slot.header.codec != found.header.codec {
+        return Err(damaged("a mismatch, and another codec than at the last sync"));
+    }
+    // Whoever holds the store open from before must notice.
+    let generation = slot.header.generation.wrapping_add(1);
+    let header = Header { flags: 0, generation, ..found.header };
+    open.check_lengths(&header).map_err(|_| damaged("a mismatch, and files shorter than it says"))?;
+    if let Some(last) = header.length.checked_sub(1) {
+        let mut bytes = [0; Entry::SIZE];
+        open.loc.read_range(last, &mut bytes)?;
+        if !lies_within(&Entry::decode(&bytes), &header) {
+            return Err(damaged("a mismatch, and a last record beyond the tail"));
+        }
+    }
+    Ok(header)
+}
+
+/// Whether a record can lie where its entry says, in a store with this header.
+pub(crate) fn lies_within(entry: &Entry, header: &Header) -> bool {
+    let lengths_agree = match header.codec {
+        Codec::Raw => entry.stored == entry.logical,
+        Codec::Zstd | Codec::ZstdDict => entry.stored > 0,
+    };
+    let below_tail = entry.chunk < header.tail_chunk
+        || (entry.chunk == header.tail_chunk && entry.end() <= u64::from(header.tail_offset));
+    lengths_agree && (below_tail || entry.stored == 0)
+}
+
+/// The header that ends before the first record after `durable` that is not what was appended.
+pub(crate) fn cut_tail(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
+    let mut whole = *durable;
+    for record in durable.length..header.length {
+        match whole_record(open, header, record) {
+            Ok(Some(entry)) => {
+                let tail_offset = u32::try_from(entry.end()).unwrap_or(u32::MAX);
+                whole = Header { length: record + 1, tail_chunk: entry.chunk, tail_offset, ..*header };
+            }
+            Ok(None) | Err(Error::CorruptStore { .. }) => return Ok(whole),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(*header)
+}
+
+/// The entry of a record whose bytes are those that were appended, as far as sums are kept.
+fn whole_record(open: &Open, header: &Header, record: u64) -> Result<Option<Entry>> {
+    let mut bytes = [0; Entry::SIZE];
+    open.loc.read_range(record, &mut bytes)?;
+    let entry = Entry::decode(&bytes);
+    if !lies_within(&entry, header) {
+        return Ok(None);
+    }
+    if !header.has(FLAG_SUMS) {
+        return Ok(Some(entry));
+    }
+    let stored = read_stored(open, &entry)?;
+    let mut bytes = [0; Sum::SIZE];
+    open.sum.read_range(record, &mut bytes)?;
+    Ok((Sum::of(&stored, &entry) == Sum::decode(&bytes)).then_some(entry))
+}
+
+/// A record's stored bytes. Memory is asked for only once the chunk is known to be that long.
+pub(crate) fn read_stored(open: &Open, entry: &Entry) -> Result<Vec<u8>> {
+    if entry.stored == 0 {
+        return Ok(Vec::new());
+    }
+    let chunk = u64::from(entry.chunk);
+    let found = open.chunks.length(chunk)?;
+    if found < entry.end() {
+        let expected = format!("at least {} bytes", entry.end());
+        return Err(Error::corrupt(open.chunks.path(chunk), "the length of a chunk", found, expected));
+    }
+    let mut bytes = vec![0; entry.stored as usize];
+    let file = open.chunks.get(chunk)?;
+    file.file().read_at(&mut bytes, u64::from(entry.offset)).map_err(|e| open.chunks.fail(chunk, e))?;
+    Ok(bytes)
+}
+
+/// Finish a stated change: payload, entries, then the header, all durable before the intent goes. Replaying it again is harmless.
+pub(crate) fn replay(writer: &mut Writer, intent: &Intent) -> Result<()> {
+    if !intent.payload.is_empty() {
+        let chunk = u64::from(intent.payload_chunk);
+        writer.chunks.write(chunk, &intent.payload, u64::from(intent.payload_offset))?;
+        writer.chunks.sync()?;
+    }
+    for change in &intent.changes {
+        writer.loc.write(change.record, &change.entry.encode())?;
+        if intent.header.has(FLAG_SUMS) {
+            writer.sum.write(change.record, &change.sum.encode())?;
+        }
+        if intent.header.has(crate::format::FLAG_SHAPES) {
+            writer.shape.write(change.record, &change.shape.encode())?;
+        }
+    }
+    writer.sync_tables()?;
+    writer.write_header(intent.header)?;
+    writer.sync_header()
+}

@@ -1,0 +1,50 @@
+//! Space in use.
+
+use std::collections::HashMap;
+
+use crate::error::Result;
+use crate::format::CHUNK_LIMIT;
+use crate::open::Open;
+use crate::rows;
+
+/// What a store holds, and what a compaction could give back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Live records.
+    pub records: u64,
+    /// Bytes that the live records take in the chunks, as stored (compressed).
+    pub live_bytes: u64,
+    /// Bytes of all chunks, live or not.
+    pub chunk_bytes: u64,
+    /// Bytes of the chunks that belong to no live record: what a compaction gives back at most. A chunk can end with a little
+    /// that it can't, since no record straddles chunks.
+    pub reclaimable: u64,
+}
+
+/// Read the whole record table, in pieces, and ask each chunk file for its length.
+pub(crate) fn stats(open: &Open) -> Result<Stats> {
+    let header = open.header();
+    let mut live_bytes = 0u64;
+    let mut ends: HashMap<u32, u64> = HashMap::new();
+    rows::scan(open, header.length, |_, entry| {
+        live_bytes = live_bytes.saturating_add(entry.stored.into());
+        if entry.stored > 0 {
+            let end = ends.entry(entry.chunk).or_default();
+            *end = entry.end().max(*end);
+        }
+        Ok(())
+    })?;
+    let mut chunk_bytes = u64::from(header.tail_offset);
+    for chunk in 0..header.tail_chunk {
+        let length = open.chunks.length(chunk.into())?;
+        // A plain version 3 writer makes its chunk files 4 GiB long from the start, as holes: there the records tell.
+        let preallocated = length >= u64::from(CHUNK_LIMIT);
+        chunk_bytes += if preallocated { ends.get(&chunk).map_or(0, |&end| end.min(length)) } else { length };
+    }
+    Ok(Stats {
+        records: header.length,
+        live_bytes,
+        chunk_bytes,
+        reclaimable: chunk_bytes.saturating_sub(live_bytes),
+    })
+}

@@ -1,0 +1,200 @@
+//! A table of fixed-width entries cut into segments: `.loc`, `.sum`, `.shape`.
+
+use std::sync::Arc;
+
+use super::{Directory, Map, Mapped, NumberedFiles, NumberedWriter};
+use crate::error::{Error, Result};
+
+/// How a table is cut: entry width in bytes, entries of a segment as a power of two.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    width: u64,
+    segment_bits: u32,
+}
+
+impl Cut {
+    /// An entry's segment, and its first byte there.
+    #[inline]
+    fn place(self, index: u64) -> (u64, u64) {
+        (index >> self.segment_bits, (index & (self.per_segment() - 1)) * self.width)
+    }
+
+    #[inline]
+    fn per_segment(self) -> u64 {
+        1 << self.segment_bits
+    }
+
+    /// Entries of `segment` in a table of `length`.
+    fn entries(self, segment: u64, length: u64) -> u64 {
+        length.saturating_sub(segment << self.segment_bits).min(self.per_segment())
+    }
+
+    /// How many of `bytes` bytes from entry `index` on lie in its segment.
+    fn within(self, index: u64, bytes: usize) -> usize {
+        let left = (self.per_segment() - (index & (self.per_segment() - 1))) * self.width;
+        bytes.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+}
+
+/// The reading side of a table.
+#[derive(Debug)]
+pub(crate) struct Column {
+    files: NumberedFiles,
+    cut: Cut,
+}
+
+impl Column {
+    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str, width: usize, segment_bits: u32) -> Self {
+        Self { files: NumberedFiles::new(dir, extension), cut: Cut { width: width as u64, segment_bits } }
+    }
+
+    /// Check that the entries `0..length` exist, looking at the last segment only.
+    pub(crate) fn check_length(&self, length: u64) -> Result<()> {
+        let Some(last) = length.checked_sub(1) else { return Ok(()) };
+        let (segment, at) = self.cut.place(last);
+        let (found, needed) = (self.files.length(segment)?, at + self.cut.width);
+        if found < needed {
+            let path = self.files.path(segment);
+            return Err(Error::corrupt(path, "the length of a table", found, format!("at least {needed} bytes")));
+        }
+        Ok(())
+    }
+
+    /// The entries from `first` on that fill `out`.
+    pub(crate) fn read_range(&self, first: u64, out: &mut [u8]) -> Result<()> {
+        let mut index = first;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (segment, at) = self.cut.place(index);
+            let (now, later) = rest.split_at_mut(self.cut.within(index, rest.len()));
+            let read = self.files.get(segment)?.file().read_at(now, at);
+            read.map_err(|e| self.files.fail(segment, e))?;
+            index += now.len() as u64 / self.cut.width;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// A cursor for scattered reads of entries below `length`.
+    pub(crate) fn view(&self, length: u64) -> ColumnView<'_> {
+        ColumnView { column: self, length, segment: u64::MAX, map: None, file: None }
+    }
+
+    /// Forget what is open: the table was cut.
+    pub(crate) fn forget(&self) {
+        self.files.forget();
+    }
+}
+
+/// A cursor over a column: keeps the segment that it read from last.
+pub(crate) struct ColumnView<'a> {
+    column: &'a Column,
+    length: u64,
+    segment: u64,
+    map: Option<Map>,
+    file: Option<Arc<Mapped>>,
+}
+
+impl ColumnView<'_> {
+    /// Entry `index`, which must be below the view's length; `N` is the column's width.
+    #[inline]
+    pub(crate) fn get<const N: usize>(&mut self, index: u64) -> Result<[u8; N]> {
+        let (segment, at) = self.column.cut.place(index);
+        if segment != self.segment {
+            self.enter(segment)?;
+        }
+        let mut out = [0; N];
+        if let Some(map) = &self.map {
+            let found = usize::try_from(at).ok().and_then(|at| map.get(at..at.checked_add(N)?));
+            out.copy_from_slice(found.ok_or_else(|| self.short())?);
+        } else if let Some(file) = &self.file {
+            file.file().read_at(&mut out, at).map_err(|e| self.column.files.fail(segment, e))?;
+        }
+        Ok(out)
+    }
+
+    /// Ask the processor for an entry that will be read soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u64) {
+        let (segment, at) = self.column.cut.place(index);
+        if segment == self.segment
+            && let Some(map) = &self.map
+            && let Some(bytes) = usize::try_from(at).ok().and_then(|at| map.get(at..))
+        {
+            super::prefetch(bytes);
+        }
+    }
+
+    #[cold]
+    fn enter(&mut self, segment: u64) -> Result<()> {
+        let column = self.column;
+        let opened = column.files.get(segment)?;
+        let needed = column.cut.entries(segment, self.length) * column.cut.width;
+        self.map = opened.map(needed).map_err(|e| column.files.fail(segment, e))?;
+        self.file = Some(opened);
+        self.segment = segment;
+        Ok(())
+    }
+
+    #[cold]
+    fn short(&self) -> Error {
+        self.column.files.fail(self.segment, std::io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// The writing side of a table.
+#[derive(Debug)]
+pub(crate) struct ColumnWriter {
+    files: NumberedWriter,
+    cut: Cut,
+}
+
+impl ColumnWriter {
+    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str, width: usize, segment_bits: u32) -> Self {
+        Self { files: NumberedWriter::new(dir, extension), cut: Cut { width: width as u64, segment_bits } }
+    }
+
+    /// Overwrite or append the entries from `first` on.
+    pub(crate) fn write(&mut self, first: u64, bytes: &[u8]) -> Result<()> {
+        let mut index = first;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (segment, at) = self.cut.place(index);
+            let (now, later) = rest.split_at(self.cut.within(index, rest.len()));
+            self.files.write(segment, now, at)?;
+            index += now.len() as u64 / self.cut.width;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Make the files exactly as long as `length` entries; segments beyond go.
+    pub(crate) fn set_length(&mut self, length: u64) -> Result<()> {
+        let segments = length.div_ceil(self.cut.per_segment());
+        if let Some(last) = segments.checked_sub(1) {
+            self.files.set_len(last, self.cut.entries(last, length) * self.cut.width)?;
+        }
+        self.files.remove_from(segments)
+    }
+
+    /// Count all segments of a table of `length` as written to.
+    pub(crate) fn touch(&mut self, length: u64) -> Result<()> {
+        for segment in 0..length.div_ceil(self.cut.per_segment()) {
+            self.files.get(segment)?;
+        }
+        Ok(())
+    }
+
+    /// Make sure that entries exist up to `length`; new ones are zero, and take no space on most file systems.
+    pub(crate) fn extend(&mut self, length: u64) -> Result<()> {
+        for segment in 0..length.div_ceil(self.cut.per_segment()) {
+            self.files.set_len(segment, self.cut.entries(segment, length) * self.cut.width)?;
+        }
+        Ok(())
+    }
+
+    /// Make everything written durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.files.sync()
+    }
+}

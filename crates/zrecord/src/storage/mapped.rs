@@ -1,0 +1,72 @@
+//! A file as memory, mapped again when it has grown.
+//!
+//! What could go wrong: a mapped page that no longer exists in the file ends the process (SIGBUS), and bytes that somebody
+//! else writes change under a `&[u8]`. Why it doesn't here: a map never reaches beyond the file's length at the time of
+//! mapping, files of a store shrink only in compaction and in recovery, which need the store alone (see `lock.rs`), and the
+//! bytes that a reader looks at (those of committed records) are written once, before the record can be seen. A foreign
+//! program that truncates the files under a reader is outside of what a map can bear; `io="pread"` is for that.
+
+use std::fs;
+use std::io;
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::File;
+
+/// Read-only memory that shows a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Map(Arc<memmap2::Mmap>);
+
+impl Map {
+    pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
+        // SAFETY: the map is read-only and as long as the file is now; see the head of this file for who may change it.
+        let map = unsafe { memmap2::MmapOptions::new().map(file)? };
+        // Batches are random: reading ahead around each fault would read what nobody asked for. Advice may be refused.
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::Random);
+        Ok(Self(Arc::new(map)))
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A file with its latest map.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    file: Arc<dyn File>,
+    map: RwLock<Option<Map>>,
+}
+
+impl Mapped {
+    pub(crate) fn new(file: Arc<dyn File>) -> Self {
+        Self { file, map: RwLock::new(None) }
+    }
+
+    pub(crate) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// A map of at least `needed` bytes; `None` where the storage offers none. `UnexpectedEof` if the file is shorter.
+    pub(crate) fn map(&self, needed: u64) -> io::Result<Option<Map>> {
+        if let Some(map) = &*self.map.read().unwrap_or_else(PoisonError::into_inner)
+            && map.len() as u64 >= needed
+        {
+            return Ok(Some(map.clone()));
+        }
+        let mut slot = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(map) = self.file.map()? else { return Ok(None) };
+        let length = map.len() as u64;
+        *slot = Some(map.clone());
+        if length < needed {
+            let message = format!("the file ends at byte {length}, but byte {needed} is needed");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        Ok(Some(map))
+    }
+}

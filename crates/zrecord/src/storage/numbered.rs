@@ -1,0 +1,140 @@
+//! Files named by a number and an extension: chunks, and the segments of tables.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{Access, Directory, File, Mapped};
+use crate::error::{Error, Result};
+
+fn file_name(number: u64, extension: &str) -> String {
+    format!("{number}.{extension}")
+}
+
+/// The reading side: each file is opened when it is first needed.
+#[derive(Debug)]
+pub(crate) struct NumberedFiles {
+    dir: Arc<dyn Directory>,
+    extension: &'static str,
+    files: RwLock<HashMap<u64, Arc<Mapped>>>,
+}
+
+impl NumberedFiles {
+    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str) -> Self {
+        Self { dir: dir.clone(), extension, files: RwLock::default() }
+    }
+
+    pub(crate) fn path(&self, number: u64) -> PathBuf {
+        self.dir.path().join(file_name(number, self.extension))
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<Mapped>> {
+        if let Some(found) = self.files.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
+            return Ok(found.clone());
+        }
+        let name = file_name(number, self.extension);
+        let file = self.dir.open(&name, Access::Read).map_err(|e| self.fail(number, e))?;
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(files.entry(number).or_insert_with(|| Arc::new(Mapped::new(file))).clone())
+    }
+
+    pub(crate) fn length(&self, number: u64) -> Result<u64> {
+        self.get(number)?.file().len().map_err(|e| self.fail(number, e))
+    }
+
+    /// What a failed read means: a store's files exist, and are as long as its header and table say.
+    pub(crate) fn fail(&self, number: u64, e: io::Error) -> Error {
+        let path = self.path(number);
+        match e.kind() {
+            io::ErrorKind::NotFound => Error::corrupt(path, "a file of the store", "none", "a file"),
+            io::ErrorKind::UnexpectedEof => Error::corrupt(path, "the length of a file", e, "all bytes in use"),
+            _ => Error::io("read", path)(e),
+        }
+    }
+
+    /// Forget what is open: the files were moved or cut.
+    pub(crate) fn forget(&self) {
+        self.files.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// The writing side; its owner is the store's one writer.
+#[derive(Debug)]
+pub(crate) struct NumberedWriter {
+    dir: Arc<dyn Directory>,
+    extension: &'static str,
+    /// Open files, and whether they were written to since the last sync.
+    files: BTreeMap<u64, (Arc<dyn File>, bool)>,
+}
+
+impl NumberedWriter {
+    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str) -> Self {
+        Self { dir: dir.clone(), extension, files: BTreeMap::new() }
+    }
+
+    fn fail(&self, verb: &'static str, number: u64) -> impl FnOnce(io::Error) -> Error + use<> {
+        Error::io(verb, self.dir.path().join(file_name(number, self.extension)))
+    }
+
+    fn exists(&self, number: u64) -> Result<bool> {
+        match self.dir.open(&file_name(number, self.extension), Access::Read) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(self.fail("open", number)(e)),
+        }
+    }
+
+    /// The file, opened or made; it counts as written to.
+    pub(crate) fn get(&mut self, number: u64) -> Result<Arc<dyn File>> {
+        if let Some((file, dirty)) = self.files.get_mut(&number) {
+            *dirty = true;
+            return Ok(file.clone());
+        }
+        let name = file_name(number, self.extension);
+        let file = self.dir.open(&name, Access::Write).map_err(self.fail("open", number))?;
+        self.files.insert(number, (file.clone(), true));
+        Ok(file)
+    }
+
+    pub(crate) fn write(&mut self, number: u64, bytes: &[u8], offset: u64) -> Result<()> {
+        self.get(number)?.write_at(bytes, offset).map_err(self.fail("write", number))
+    }
+
+    /// Make a file exactly `length` bytes long. A file of no bytes need not exist.
+    pub(crate) fn set_len(&mut self, number: u64, length: u64) -> Result<()> {
+        if length == 0 && !self.exists(number)? {
+            return Ok(());
+        }
+        let file = self.get(number)?;
+        if file.len().map_err(self.fail("read", number))? != length {
+            file.set_len(length).map_err(self.fail("resize", number))?;
+        }
+        Ok(())
+    }
+
+    /// Remove the files from `first` on; they are numbered without gaps.
+    pub(crate) fn remove_from(&mut self, first: u64) -> Result<()> {
+        self.files.retain(|&number, _| number < first);
+        for number in first.. {
+            match self.dir.remove(&file_name(number, self.extension)) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+                Err(e) => return Err(self.fail("remove", number)(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Make everything written durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        for (&number, (file, dirty)) in &mut self.files {
+            if *dirty {
+                let path = self.dir.path().join(file_name(number, self.extension));
+                file.sync().map_err(Error::io("sync", path))?;
+                *dirty = false;
+            }
+        }
+        Ok(())
+    }
+}
