@@ -1,1 +1,44 @@
-//! placeholder
+//! Index batches as a pure function of (seed, step).
+//!
+//! A [`Sampler`] turns a step number into the batch of record indices that a training step reads. It holds a
+//! handful of integers, whatever the number of records, and nothing it does depends on what was drawn before:
+//! resuming at a step is [`Sampler::seek`], and any batch can be had alone by [`Sampler::batch_at`].
+//!
+//! ```
+//! use zsampler::{Mode, Sampler};
+//!
+//! let mut sampler = Sampler::new(10, 4, Mode::Cyclic, 42)?;
+//! let first = sampler.next_batch();
+//! let second = sampler.next_batch();
+//!
+//! // Within a cycle no record comes twice; two records are left over here, others in the next cycle.
+//! let mut seen = [first, second.clone()].concat();
+//! seen.sort_unstable();
+//! seen.dedup();
+//! assert_eq!(seen.len(), 8);
+//!
+//! // Resuming is a seek.
+//! sampler.seek(1)?;
+//! assert_eq!(sampler.next_batch(), second);
+//!
+//! // When is record 7 drawn next, and at which place of its batch?
+//! if let Some((step, place)) = sampler.next_draw(7, 2)? {
+//!     assert!(sampler.batch_at(step).iter().zip(0..).any(|(&index, j)| (index, j) == (7, place)));
+//! }
+//! # Ok::<(), zsampler::Error>(())
+//! ```
+//!
+//! The exact sequence is a contract, numbered by [`ORDER_VERSION`] and frozen in `golden/`. What it is, and why,
+//! is told in `docs/decisions/0002-sampler-order.md`.
+
+mod error;
+mod mode;
+mod order;
+mod permute;
+mod rng;
+mod sampler;
+
+pub use error::Error;
+pub use mode::Mode;
+pub use order::ORDER_VERSION;
+pub use sampler::{MAX_BATCH_SIZE, MAX_STEP, Sampler};
