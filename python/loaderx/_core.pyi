@@ -27,6 +27,13 @@ class CorruptStoreError(ZrecordError):
 class CorruptRecordError(ZrecordError):
     """A record's bytes do not match its checksum or do not decode."""
 
+    path: str
+    record: int
+    chunk: int
+    offset: int
+    found: str
+    expected: str
+
 class StaleStoreError(ZrecordError):
     """The store was deleted from or compacted since this handle opened it."""
 
@@ -72,13 +79,16 @@ class Store:
     generation: int
     sums_known: bool
     has_shapes: bool
+    has_written: bool
     closed: bool
     def __len__(self) -> int: ...
     def append(self, src: npt.NDArray[Any] | bytes, offsets: npt.NDArray[np.uint64]) -> int:
         """Records packed in the C-contiguous `src`: record i starts at byte offsets[i], the last ends at the end of `src`."""
     def append_rows(self, rows: npt.NDArray[Any]) -> int:
         """One record a row along axis 0 of a C-contiguous array."""
-    def append_list(self, records: Sequence[npt.NDArray[Any] | bytes], shapes: npt.NDArray[np.uint32] | None = None) -> int:
+    def append_list(
+        self, records: Sequence[npt.NDArray[Any] | bytes], shapes: npt.NDArray[np.uint32] | None = None
+    ) -> int:
         """One record an element (C-contiguous arrays, bytes). `shapes`: (n, 8) rows of the `.shape` file; None: all one-dimensional."""
     def gather(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any], offsets: npt.NDArray[np.uint64]) -> None:
         """Record idxs[i] into the C-contiguous `dst` at byte offsets[i]. Ranges must not overlap."""

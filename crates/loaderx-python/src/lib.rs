@@ -1,1 +1,28 @@
-//! placeholder
+//! The Python binding: what `#[pymodule]` puts into `loaderx._core`. The contract is `python/loaderx/_core.pyi`.
+//!
+//! Each method takes its arguments, borrows their buffers, releases the interpreter, calls one core function and
+//! maps the error. Whatever is worth deciding is decided in the cores or in plain Python.
+
+mod array;
+mod dict;
+mod error;
+mod files;
+mod sampler;
+mod store;
+
+use pyo3::prelude::*;
+use pyo3::wrap_pyfunction;
+
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_RECORD_LEN", zrecord::MAX_RECORD_LEN)?;
+    module.add("MAX_RANK", zrecord::MAX_RANK)?;
+    module.add("ORDER_VERSION", zsampler::ORDER_VERSION)?;
+    error::add_exceptions(module)?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<sampler::Sampler>()?;
+    module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
+    module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
+    module.add_function(wrap_pyfunction!(files::replace_file, module)?)
+}

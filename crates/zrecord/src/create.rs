@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::append::Writer;
-use crate::codec::{Codec, Decoder, Dictionary, as_uninit};
+use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
 use crate::format::{Entry, FLAG_SHAPES, Header, Shape, SyncSlot, names};
 use crate::lock;
@@ -113,7 +113,7 @@ pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Di
     let entry = Entry::decode(&bytes);
     let decoder = Decoder::new(open.codec, Some(dictionary.clone()))?;
     let mut record = vec![0; entry.logical.min(u32::MAX >> 1) as usize];
-    match decoder.decode(&read_stored(open, &entry)?, as_uninit(&mut record)) {
+    match decoder.decode_into(&read_stored(open, &entry)?, &mut record) {
         Ok(()) => Ok(()),
         Err(e) => refuse(&format!("record 0 does not decode with this dictionary ({e})")),
     }

@@ -17,6 +17,8 @@ mod rows;
 mod stats;
 mod storage;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use append::Records;
 pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, build_dict};

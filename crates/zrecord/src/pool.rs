@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, Thread};
 
 /// A block panicked.
@@ -34,8 +34,16 @@ pub(crate) struct PoolPanic {
 
 /// Threads that a batch can use: the caller's own and the workers.
 pub(crate) fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
+    // Not a `OnceLock`: a fork while another thread fills it would leave the child waiting for that thread.
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    match THREADS.load(Ordering::Relaxed) {
+        0 => {
+            let threads = thread::available_parallelism().map_or(1, usize::from);
+            THREADS.store(threads, Ordering::Relaxed);
+            threads
+        }
+        known => known,
+    }
 }
 
 /// Calls `work` with each of `0..blocks` exactly once and returns when all calls have returned. At most `threads_hint`

@@ -5,6 +5,7 @@ use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::format::{Entry, FLAG_SUMS, Header, HeaderState, Intent, Sum, names};
 use crate::open::{Found, Open};
+use crate::rows;
 use crate::storage::read_small;
 
 /// How a store was left.
@@ -96,6 +97,13 @@ pub(crate) fn lies_within(entry: &Entry, header: &Header) -> bool {
 
 /// The header that ends before the first record after `durable` that is not what was appended.
 pub(crate) fn cut_tail(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
+    let whole = last_whole(open, header, durable);
+    // The files that were looked at may be removed now, and made again under the same names.
+    open.forget_files();
+    whole
+}
+
+fn last_whole(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
     let mut whole = *durable;
     for record in durable.length..header.length {
         match whole_record(open, header, record) {
@@ -151,15 +159,7 @@ pub(crate) fn replay(writer: &mut Writer, intent: &Intent) -> Result<()> {
         writer.chunks.write(chunk, &intent.payload, u64::from(intent.payload_offset))?;
         writer.chunks.sync()?;
     }
-    for change in &intent.changes {
-        writer.loc.write(change.record, &change.entry.encode())?;
-        if intent.header.has(FLAG_SUMS) {
-            writer.sum.write(change.record, &change.sum.encode())?;
-        }
-        if intent.header.has(crate::format::FLAG_SHAPES) {
-            writer.shape.write(change.record, &change.shape.encode())?;
-        }
-    }
+    rows::write(writer, &intent.header, &intent.changes)?;
     writer.sync_tables()?;
     writer.write_header(intent.header)?;
     writer.sync_header()

@@ -68,7 +68,7 @@ impl Writer {
                 intent.header
             }
         };
-        remove_if_there(&*self.dir, names::INTENT).map_err(self.fail("remove", names::INTENT))?;
+        self.remove_leftovers()?;
         if header.length == 0 {
             header.flags = FLAG_SUMS;
         }
@@ -84,24 +84,33 @@ impl Writer {
         self.sync()
     }
 
+    /// Remove a change that is done, and small files that never reached their names.
+    fn remove_leftovers(&self) -> Result<()> {
+        let small = [names::INTENT, names::DICT, names::SCHEMA, names::SYNC, names::META];
+        for name in small.map(names::temporary).iter().map(String::as_str).chain([names::INTENT]) {
+            remove_if_there(&*self.dir, name).map_err(self.fail("remove", name))?;
+        }
+        Ok(())
+    }
+
     /// Make every file exactly as long as its content, and remove those that hold nothing.
     pub(crate) fn cut_files(&mut self, header: &Header) -> Result<()> {
         let kept = |flag| if header.has(flag) { header.length } else { 0 };
         self.loc.set_length(header.length)?;
         self.sum.set_length(kept(FLAG_SUMS))?;
         self.shape.set_length(kept(FLAG_SHAPES))?;
-        self.chunks.set_len(header.tail_chunk.into(), header.tail_offset.into())?;
-        self.chunks.remove_from(u64::from(header.tail_chunk) + 1)
+        let tail = u64::from(header.tail_chunk);
+        if header.tail_offset == 0 {
+            return self.chunks.remove_from(tail);
+        }
+        self.chunks.set_len(tail, header.tail_offset.into())?;
+        self.chunks.remove_from(tail + 1)
     }
 
     /// Count every file after the durable point as written to: another process wrote them and didn't sync.
     fn touch_all(&mut self, header: &Header) -> Result<()> {
         let first_chunk = if self.slot.sequence == 0 { 0 } else { self.slot.header.tail_chunk.min(header.tail_chunk) };
-        for chunk in first_chunk..=header.tail_chunk {
-            if chunk < header.tail_chunk || header.tail_offset > 0 {
-                self.chunks.get(chunk.into())?;
-            }
-        }
+        self.chunks.touch(first_chunk.into()..u64::from(header.tail_chunk) + 1)?;
         self.loc.touch(header.length)?;
         if header.has(FLAG_SUMS) {
             self.sum.touch(header.length)?;

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use super::uninit::as_uninit;
 use super::{Codec, CodecError, Dictionary, raw, zstd};
 
 /// Decodes the records of one store, from any number of threads.
@@ -37,6 +38,11 @@ impl Decoder {
             Kind::Zstd => zstd::decompress(stored, None, dst),
             Kind::ZstdDict(dictionary) => zstd::decompress(stored, Some(dictionary), dst),
         }
+    }
+
+    /// [`Decoder::decode`] into memory that is initialised already.
+    pub(crate) fn decode_into(&self, stored: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+        self.decode(stored, as_uninit(dst))
     }
 }
 

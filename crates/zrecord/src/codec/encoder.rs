@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock};
 use zstd_safe::CDict;
 
 use super::{Codec, CodecError, Dictionary, raw, zstd};
-
-/// The most bytes of a record: 2^31.
-const MAX_RECORD_LEN: usize = 1 << 31;
+use crate::format::MAX_RECORD_LEN;
 
 /// Encodes the records of one store, from any number of threads.
 pub(crate) struct Encoder(Kind);
@@ -50,7 +48,7 @@ impl Encoder {
     /// Appends the stored form of `record` to `out` and returns its length in bytes. An error leaves `out` as it was.
     pub(crate) fn encode(&self, record: &[u8], out: &mut Vec<u8>) -> Result<u32, CodecError> {
         let too_long = CodecError::RecordTooLong { found: record.len(), limit: MAX_RECORD_LEN };
-        if record.len() > MAX_RECORD_LEN {
+        if record.len() as u64 > MAX_RECORD_LEN {
             return Err(too_long);
         }
         let length = match &self.0 {

@@ -62,7 +62,7 @@ pub enum CodecError {
         /// Bytes of the record.
         found: usize,
         /// The most bytes of a record.
-        limit: usize,
+        limit: u64,
     },
     /// No memory for a buffer or a context.
     #[error("memory ran out for {purpose}")]

@@ -17,5 +17,4 @@ pub(crate) use dict::Dictionary;
 pub(crate) use encoder::Encoder;
 pub use error::CodecError;
 pub use kind::Codec;
-pub(crate) use uninit::as_uninit;
 pub use train::{DICT_TIERS, DictTier, build_dict};

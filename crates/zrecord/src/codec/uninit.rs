@@ -55,7 +55,7 @@ pub(super) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) -> bool {
 }
 
 /// Initialised memory as a destination.
-pub(crate) fn as_uninit(memory: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+pub(super) fn as_uninit(memory: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     let length = memory.len();
     // SAFETY: `MaybeUninit<u8>` has the layout of `u8`. Only decoders get this view, and they write bytes or nothing:
     // none of them un-initialises what it was given.

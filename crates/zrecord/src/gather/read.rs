@@ -3,7 +3,7 @@
 use std::io;
 
 use super::locate::Located;
-use crate::codec::{Codec, CodecError, Decoder, as_uninit};
+use crate::codec::{Codec, CodecError, Decoder};
 use crate::error::{Error, Result};
 use crate::format::Sum;
 use crate::open::Open;
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     }
 
     fn decode(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
-        self.decoder.decode(stored, as_uninit(place)).map_err(|e| self.undecodable(found, &e))
+        self.decoder.decode_into(stored, place).map_err(|e| self.undecodable(found, &e))
     }
 
     /// Make sure that the record's chunk is mapped; `false` where maps are not offered.

@@ -45,9 +45,9 @@ fn no_block_one_block_and_one_thread_need_no_worker() {
 fn each_block_is_called_once_under_many_callers() {
     let pool = pool(3);
     thread::scope(|scope| {
-        for caller in 0..6 {
+        for caller in 0..16 {
             scope.spawn(move || {
-                for round in 0..3 {
+                for round in 0..100 {
                     let blocks = (caller * 7 + round) % 23 + 1;
                     let calls = Calls::of(blocks);
                     pool.run(blocks, round % 5, &|block| calls.count(block)).unwrap();

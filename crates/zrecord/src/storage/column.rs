@@ -179,10 +179,7 @@ impl ColumnWriter {
 
     /// Count all segments of a table of `length` as written to.
     pub(crate) fn touch(&mut self, length: u64) -> Result<()> {
-        for segment in 0..length.div_ceil(self.cut.per_segment()) {
-            self.files.get(segment)?;
-        }
-        Ok(())
+        self.files.touch(0..length.div_ceil(self.cut.per_segment()))
     }
 
     /// Make sure that entries exist up to `length`; new ones are zero, and take no space on most file systems.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::memory::torn_at;
 use super::{Access, Directory, File, Lock, Map};
 
 /// Counts changes down to the failing one.
@@ -16,7 +17,8 @@ pub(crate) struct Fuse {
 }
 
 impl Fuse {
-    /// `changes` succeed; the next one and all later ones fail. With `torn`, the failing write first writes its first half.
+    /// `changes` succeed; the next one and all later ones fail. With `torn`, the failing write first writes its first
+    /// half, up to a sector's end.
     pub(crate) fn after(changes: u64, torn: bool) -> Arc<Self> {
         Arc::new(Self { left: AtomicU64::new(changes), torn: AtomicBool::new(torn) })
     }
@@ -107,7 +109,8 @@ impl File for FaultyFile {
             Ok(()) => self.inner.write_at(bytes, offset),
             Err(e) => {
                 if self.fuse.tears_now() {
-                    self.inner.write_at(&bytes[..bytes.len() / 2], offset)?;
+                    let torn = torn_at(usize::try_from(offset).unwrap(), bytes.len().div_ceil(2), bytes.len());
+                    self.inner.write_at(&bytes[..torn], offset)?;
                 }
                 Err(e)
             }

@@ -1,4 +1,5 @@
-//! A directory in memory, for tests: a twin of the real one that offers positional reads only.
+//! A directory in memory, for tests: a twin of the real one that offers positional reads only, and that knows what a power
+//! cut can take: everything that was not synced, file by file and name by name.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,20 +8,111 @@ use std::sync::{Arc, Mutex};
 
 use super::{Access, Directory, File, Lock, Map};
 
-type Content = Arc<Mutex<Vec<u8>>>;
-/// Exclusive holders are -1, shared holders count up.
-type LockState = Arc<Mutex<i64>>;
+/// What a write is torn at. Real sectors are larger; a header, an entry and a shape lie within one of these too.
+pub(crate) const SECTOR: usize = 32;
+
+type Names = BTreeMap<String, Arc<Node>>;
 
 /// The files of a directory; clones show the same files.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDirectory {
     path: PathBuf,
-    files: Arc<Mutex<BTreeMap<String, (Content, LockState)>>>,
+    names: Arc<Mutex<NameTable>>,
+}
+
+#[derive(Debug, Default)]
+struct NameTable {
+    now: Names,
+    durable: Names,
+    /// The names after each change since the last sync.
+    unsynced: Vec<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    content: Mutex<Content>,
+    /// Exclusive holders are -1, shared holders count up.
+    locks: Mutex<i64>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    now: Vec<u8>,
+    durable: Vec<u8>,
+    /// Changes since the last sync.
+    unsynced: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { at: usize, bytes: Vec<u8> },
+    Resize(usize),
 }
 
 impl MemoryDirectory {
     pub(crate) fn new() -> Self {
-        Self { path: PathBuf::from("memory"), files: Arc::default() }
+        Self { path: PathBuf::from("memory"), names: Arc::default() }
+    }
+
+    /// The directory after a power cut. `choose(n)` picks one of `0..n`, and each 0 means that more is lost: each unsynced change of
+    /// a file is lost, kept, or (a write) kept up to some sector; of the changes of names, a part from the last sync on is kept.
+    pub(crate) fn power_cut(&self, choose: &mut dyn FnMut(usize) -> usize) -> Self {
+        let names = self.names.lock().unwrap();
+        let kept = choose(names.unsynced.len() + 1).checked_sub(1).map_or(&names.durable, |i| &names.unsynced[i]);
+        let after: Names = kept.iter().map(|(name, node)| (name.clone(), node.after_power_cut(choose))).collect();
+        let table = NameTable { now: after.clone(), durable: after, unsynced: Vec::new() };
+        Self { path: self.path.clone(), names: Arc::new(Mutex::new(table)) }
+    }
+
+    /// Every file's bytes.
+    pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        let names = self.names.lock().unwrap();
+        names.now.iter().map(|(name, node)| (name.clone(), node.content.lock().unwrap().now.clone())).collect()
+    }
+}
+
+impl Node {
+    fn after_power_cut(&self, choose: &mut dyn FnMut(usize) -> usize) -> Arc<Self> {
+        let content = self.content.lock().unwrap();
+        let mut bytes = content.durable.clone();
+        for change in &content.unsynced {
+            match (choose(3), change) {
+                (0, _) => {}
+                (1, Change::Write { at, bytes: written }) => {
+                    let sectors = choose(written.len() / SECTOR + 1);
+                    let torn = torn_at(*at, sectors * SECTOR, written.len());
+                    Change::Write { at: *at, bytes: written[..torn].to_vec() }.apply(&mut bytes);
+                }
+                (_, change) => change.apply(&mut bytes),
+            }
+        }
+        let content = Content { now: bytes.clone(), durable: bytes, unsynced: Vec::new() };
+        Arc::new(Self { content: Mutex::new(content), locks: Mutex::default() })
+    }
+}
+
+/// How much of a write of `length` bytes at `offset` is left if it is torn at the last sector's end before `middle` of it.
+pub(crate) fn torn_at(offset: usize, middle: usize, length: usize) -> usize {
+    ((offset + middle) / SECTOR * SECTOR).saturating_sub(offset).min(length)
+}
+
+impl Change {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write { at, bytes } => {
+                if content.len() < at + bytes.len() && !bytes.is_empty() {
+                    content.resize(at + bytes.len(), 0);
+                }
+                content.iter_mut().skip(*at).zip(bytes).for_each(|(to, from)| *to = *from);
+            }
+            Self::Resize(length) => content.resize(*length, 0),
+        }
+    }
+}
+
+impl NameTable {
+    fn changed(&mut self) {
+        self.unsynced.push(self.now.clone());
     }
 }
 
@@ -34,44 +126,57 @@ impl Directory for MemoryDirectory {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        let mut files = self.files.lock().unwrap();
-        if access == Access::Write {
-            files.entry(name.to_owned()).or_default();
+        let mut names = self.names.lock().unwrap();
+        if access == Access::Write && !names.now.contains_key(name) {
+            names.now.insert(name.to_owned(), Arc::default());
+            names.changed();
         }
-        let (content, locks) = files.get(name).cloned().ok_or_else(missing)?;
-        Ok(Arc::new(MemoryFile { content, locks, held: Mutex::new(None) }))
+        let node = names.now.get(name).cloned().ok_or_else(missing)?;
+        Ok(Arc::new(MemoryFile { node, held: Mutex::new(None) }))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.files.lock().unwrap().keys().cloned().collect())
+        Ok(self.names.lock().unwrap().now.keys().cloned().collect())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.files.lock().unwrap().remove(name).map(drop).ok_or_else(missing)
+        let mut names = self.names.lock().unwrap();
+        names.now.remove(name).ok_or_else(missing)?;
+        names.changed();
+        Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut files = self.files.lock().unwrap();
-        let file = files.remove(from).ok_or_else(missing)?;
-        files.insert(to.to_owned(), file);
+        let mut names = self.names.lock().unwrap();
+        let node = names.now.remove(from).ok_or_else(missing)?;
+        names.now.insert(to.to_owned(), node);
+        names.changed();
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
+        let mut names = self.names.lock().unwrap();
+        names.durable = names.now.clone();
+        names.unsynced.clear();
         Ok(())
     }
 }
 
 #[derive(Debug)]
 struct MemoryFile {
-    content: Content,
-    locks: LockState,
+    node: Arc<Node>,
     held: Mutex<Option<Lock>>,
 }
 
 impl MemoryFile {
+    fn change(&self, change: Change) {
+        let mut content = self.node.content.lock().unwrap();
+        change.apply(&mut content.now);
+        content.unsynced.push(change);
+    }
+
     fn release(&self, held: &mut Option<Lock>) {
-        let mut locks = self.locks.lock().unwrap();
+        let mut locks = self.node.locks.lock().unwrap();
         match held.take() {
             Some(Lock::Exclusive) => *locks = 0,
             Some(Lock::Shared) => *locks -= 1,
@@ -89,33 +194,31 @@ impl Drop for MemoryFile {
 
 impl File for MemoryFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.content.lock().unwrap().len() as u64)
+        Ok(self.node.content.lock().unwrap().now.len() as u64)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let content = self.content.lock().unwrap();
+        let content = self.node.content.lock().unwrap();
         let at = usize::try_from(offset).unwrap();
-        let found = content.get(at..at + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let found = content.now.get(at..at + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(found);
         Ok(())
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut content = self.content.lock().unwrap();
-        let at = usize::try_from(offset).unwrap();
-        if content.len() < at + bytes.len() {
-            content.resize(at + bytes.len(), 0);
-        }
-        content[at..at + bytes.len()].copy_from_slice(bytes);
+        self.change(Change::Write { at: usize::try_from(offset).unwrap(), bytes: bytes.to_vec() });
         Ok(())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.content.lock().unwrap().resize(usize::try_from(length).unwrap(), 0);
+        self.change(Change::Resize(usize::try_from(length).unwrap()));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
+        let mut content = self.node.content.lock().unwrap();
+        content.durable = content.now.clone();
+        content.unsynced.clear();
         Ok(())
     }
 
@@ -126,7 +229,7 @@ impl File for MemoryFile {
     fn try_lock(&self, lock: Lock) -> io::Result<bool> {
         let mut held = self.held.lock().unwrap();
         self.release(&mut held);
-        let mut locks = self.locks.lock().unwrap();
+        let mut locks = self.node.locks.lock().unwrap();
         let granted = match lock {
             Lock::Shared => *locks >= 0,
             Lock::Exclusive => *locks == 0,

@@ -2,14 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::ops::{Range, RangeBounds};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Access, Directory, File, Mapped};
+use super::{Access, Directory, File, Mapped, remove_if_there};
 use crate::error::{Error, Result};
 
 fn file_name(number: u64, extension: &str) -> String {
     format!("{number}.{extension}")
+}
+
+/// The number in a file's name, if it is one of these files.
+fn number_of(name: &str, extension: &str) -> Option<u64> {
+    let number = name.strip_suffix(extension)?.strip_suffix('.')?.parse().ok()?;
+    // Not "007.chunk": no file of ours has such a name.
+    (file_name(number, extension) == name).then_some(number)
 }
 
 /// The reading side: each file is opened when it is first needed.
@@ -113,15 +121,23 @@ impl NumberedWriter {
         Ok(())
     }
 
-    /// Remove the files from `first` on; they are numbered without gaps.
+    /// The files that there are with numbers in `range`.
+    fn numbers(&self, range: impl RangeBounds<u64>) -> Result<Vec<u64>> {
+        let names = self.dir.list().map_err(Error::io("list", self.dir.path()))?;
+        let numbers = names.iter().filter_map(|name| number_of(name, self.extension));
+        Ok(numbers.filter(|number| range.contains(number)).collect())
+    }
+
+    /// Count files as written to: somebody else wrote them and may not have synced.
+    pub(crate) fn touch(&mut self, range: Range<u64>) -> Result<()> {
+        self.numbers(range)?.into_iter().try_for_each(|number| self.get(number).map(drop))
+    }
+
+    /// Remove the files from `first` on; a removal that was cut short may have left gaps in their numbers.
     pub(crate) fn remove_from(&mut self, first: u64) -> Result<()> {
         self.files.retain(|&number, _| number < first);
-        for number in first.. {
-            match self.dir.remove(&file_name(number, self.extension)) {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
-                Err(e) => return Err(self.fail("remove", number)(e)),
-            }
+        for number in self.numbers(first..)? {
+            remove_if_there(&*self.dir, &file_name(number, self.extension)).map_err(self.fail("remove", number))?;
         }
         Ok(())
     }

@@ -1,0 +1,87 @@
+# Everything runs in .venv, in this folder. Nothing is needed beforehand but cargo, python3 (3.10 or newer) with pip, and make.
+# Each target may be run again at any time: what is up to date is not done twice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+# The binding builds against this interpreter, in every cargo call: another one would build it anew.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# cargo comes without rustfmt and clippy in rustup's minimal profile. CI installs them, so there nothing is left out.
+with-cargo = @if cargo $(1) --version >/dev/null 2>&1; then set -x; cargo $(1) $(2); else echo "left out: cargo $(1) is not installed"; fi
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help env build test test-rust test-python demo verify-real verify-real-sample bench-baseline bench-check fmt clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
+
+env: $(VENV)/.env ## make .venv with the tools for building and testing
+
+build: $(VENV)/.build ## build the package into .venv, in release mode
+
+test: test-rust test-python ## every check: formats, lints, types, tests, exchange with the published wheel
+
+test-rust: env ## the Rust side: rustfmt, clippy, tests, documentation
+	$(call with-cargo,fmt,--all --check)
+	$(call with-cargo,clippy,--workspace --all-targets -- -D warnings)
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
+	cargo test --doc --quiet
+	@if cargo nextest --version >/dev/null 2>&1; then set -x; cargo nextest run; else set -x; cargo test --lib --bins --tests; fi
+
+test-python: build $(VENV)/.demo ## the Python side: ruff, mypy, stub, tests
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	MYPYPATH=python:scripts:bench $(BIN)/mypy --explicit-package-bases scripts bench examples
+	$(BIN)/stubtest loaderx._core
+	$(BIN)/pytest
+
+demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
+	$(BIN)/python examples/digits.py build/demo
+
+verify-real: build ## fetch real data, store it in each codec, read everything back bit for bit
+	$(BIN)/python scripts/verify_real.py --full
+
+verify-real-sample: build ## the same on a sample, within three minutes
+	$(BIN)/python scripts/verify_real.py --sample
+
+bench-baseline: build ## speed beside loaderx 1.5.7 and a memory-mapped .npy (about ten minutes)
+	$(BIN)/python bench/baseline.py
+
+bench-check: build ## the same at tiny sizes: does it run, are all answers right?
+	$(BIN)/python bench/baseline.py --check
+
+fmt: env ## format the code
+	cargo fmt --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean: ## remove everything that was built (fetched data stays in data/)
+	cargo clean
+	rm -rf $(VENV) build python/loaderx/_core*.so
+	find . -name __pycache__ -not -path './target/*' -prune -exec rm -rf {} +
+
+# Where python3 comes without ensurepip (Debian without python3-venv), its own pip fills the environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed; set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m pip --python $(BIN)/python install pip
+
+$(VENV)/.env: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --group dev
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.env
+	$(BIN)/python -m pip install --group demo
+	@touch $@
+
+$(VENV)/.build: $(VENV)/.env $(RUST_SOURCES)
+	$(BIN)/maturin develop --release --quiet
+	@touch $@

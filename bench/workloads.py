@@ -1,0 +1,69 @@
+"""The workloads: seeded records that compress about as much as real samples of their kind.
+
+Rows are made in blocks, each from the seed and its number alone, so that any part can be made again without the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+BLOCK_BYTES = 32 << 20
+SEED = 20260
+
+Maker = Callable[[np.random.Generator, int, tuple[int, ...]], np.ndarray]
+
+
+def images(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    """A soft gradient of its own brightness under camera noise: zstd takes an image to about two thirds."""
+    size = int(np.prod(shape))
+    place = np.linspace(0, 3, size, dtype=np.float32) + rng.uniform(0, 6, (count, 1)).astype(np.float32)
+    pixels = 10 * np.sin(place) + rng.uniform(60, 190, (count, 1)).astype(np.float32)
+    pixels += 8 * rng.standard_normal((count, size), np.float32)
+    rows: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8).reshape(count, *shape)
+    return rows
+
+
+def tokens(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Word numbers as Zipf's law has them, the last quarter repeating the first: zstd takes it to two fifths."""
+    words = (50_000 ** rng.random((count, *shape), np.float32)).astype(np.int32)
+    phrase = words.shape[1] // 4
+    words[:, -phrase:] = words[:, :phrase]
+    return words
+
+
+def labels(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(0, 1000, (count, *shape))
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    count: int
+    dtype: str
+    shape: tuple[int, ...]
+    make: Maker
+
+    @property
+    def record_bytes(self) -> int:
+        return np.dtype(self.dtype).itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        step = max(1, BLOCK_BYTES // self.record_bytes)
+        for number, start in enumerate(range(0, self.count, step)):
+            rng = np.random.default_rng([SEED, number])
+            yield self.make(rng, min(step, self.count - start), self.shape).astype(self.dtype, copy=False)
+
+    def reduced(self, count: int) -> Workload:
+        return replace(self, count=min(count, self.count))
+
+
+WORKLOADS = (
+    Workload("image256k", 1_500, "|u1", (512, 512), images),
+    Workload("vision147k", 2_500, "|u1", (3, 224, 224), images),
+    Workload("patch12k", 20_000, "|u1", (3, 64, 64), images),
+    Workload("token2k", 200_000, "<i4", (512,), tokens),
+    Workload("label8", 1_000_000, "<i8", (), labels),
+)

@@ -1,0 +1,239 @@
+//! Cuts at every change to the disk, of the process alone and of the machine: what is found afterwards is what the store held before
+//! or after the operation that was cut, never anything in between.
+
+use std::sync::Arc;
+
+use super::twin::{Op, Row, Twin, apply, check_usable, plain, read, record, shaped, small};
+use crate::Store;
+use crate::codec::Codec;
+use crate::error::Error;
+use crate::options::Options;
+use crate::storage::Directory;
+use crate::storage::faulty::{FaultyDirectory, Fuse};
+use crate::storage::memory::MemoryDirectory;
+
+/// Every path that changes a store, with chunks and segments rolling over; ragged from the second append on if wanted.
+fn scenario(ragged: bool) -> Vec<Op> {
+    let rows = |from: u64, to: u64, ragged: bool| -> Vec<Row> {
+        (from..to)
+            .map(|i| {
+                let length = usize::try_from(i * 7 % 5 * 6).unwrap();
+                if ragged && i % 3 > 0 { shaped(record(i, length), 2) } else { plain(record(i, length)) }
+            })
+            .collect()
+    };
+    vec![
+        Op::InstallDict,
+        Op::Append(rows(0, 6, false)),
+        Op::Sync,
+        Op::Append(rows(6, 14, ragged)),
+        Op::Delete(vec![3, 0, 7, 3, 13]),
+        Op::Append(rows(14, 17, ragged)),
+        Op::Append(rows(17, 19, ragged)),
+        Op::Compact,
+        Op::Append(rows(19, 22, ragged)),
+        Op::Delete(vec![0]),
+        Op::Compact,
+        Op::Delete((2..15).collect()),
+        Op::Reopen,
+        Op::Compact,
+        Op::Append(rows(22, 24, ragged)),
+        Op::Delete((0..24).collect()),
+        Op::Append(rows(24, 26, ragged)),
+        Op::Compact,
+        Op::Sync,
+    ]
+}
+
+/// How a scenario ended.
+enum End {
+    Complete,
+    /// What the store held at the last durable point, before the cut operation, and after it.
+    Cut { durable: Twin, before: Twin, after: Twin },
+}
+
+/// Run the scenario on a store in `dir` until the fuse blows.
+fn run(dir: &MemoryDirectory, fuse: &Arc<Fuse>, options: &Options, ops: &[Op]) -> End {
+    let faulty: Arc<dyn Directory> = Arc::new(FaultyDirectory::new(dir.clone(), fuse.clone()));
+    let (mut durable, mut before) = (Twin::default(), Twin::default());
+    let mut store = match Store::open_in(faulty.clone(), options.clone()) {
+        Ok(store) => Some(store),
+        Err(e) => panic!("opening changes nothing, but failed: {e}"),
+    };
+    for op in ops {
+        let after = before.after(op);
+        if let Err(e) = apply(&faulty, options, &mut store, op) {
+            assert!(fuse.blown(), "{op:?} failed without a fault: {e}");
+            check_reads_after_a_fault(store, &before, &after);
+            return End::Cut { durable, before, after };
+        }
+        if !matches!(op, Op::Append(_)) {
+            durable = after.clone();
+        }
+        before = after;
+    }
+    End::Complete
+}
+
+/// The handle whose write failed: it reads what was there before or after, or says that it can't, and never writes again.
+fn check_reads_after_a_fault(store: Option<Store>, before: &Twin, after: &Twin) {
+    let Some(store) = store else { return };
+    match read(&store) {
+        Ok(content) => assert!(content == *before || content == *after, "{content:?}"),
+        Err(e) => assert!(matches!(e, Error::Closed { .. } | Error::Unfinished { .. }), "{e}"),
+    }
+    assert!(store.append(&crate::Records::list(vec![b"more"]), None).is_err());
+}
+
+fn fresh(options: &Options) -> MemoryDirectory {
+    let dir = MemoryDirectory::new();
+    Store::create_in(Arc::new(dir.clone()), options.clone()).unwrap();
+    dir.sync().unwrap();
+    dir
+}
+
+/// Cut at every change; returns how many there were.
+fn cut_everywhere(codec: Codec, ragged: bool, torn: bool, check: impl Fn(u64, &MemoryDirectory, End)) -> u64 {
+    let (options, ops) = (small(codec), scenario(ragged));
+    for changes in 0.. {
+        let dir = fresh(&options);
+        let fuse = Fuse::after(changes, torn);
+        match run(&dir, &fuse, &options, &ops) {
+            End::Complete if !fuse.blown() => return changes,
+            End::Complete => {}
+            cut @ End::Cut { .. } => check(changes, &dir, cut),
+        }
+    }
+    unreachable!()
+}
+
+fn open(dir: &MemoryDirectory, options: &Options) -> (Arc<dyn Directory>, Store) {
+    let dir: Arc<dyn Directory> = Arc::new(dir.clone());
+    let store = Store::open_in(dir.clone(), options.clone()).unwrap();
+    (dir, store)
+}
+
+fn killed(codec: Codec, ragged: bool) {
+    for torn in [false, true] {
+        let options = small(codec);
+        let cuts = cut_everywhere(codec, ragged, torn, |changes, dir, end| {
+            let End::Cut { before, after, .. } = end else { return };
+            let (dir, store) = open(dir, &options);
+            let content = read(&store).unwrap();
+            assert!(content == before || content == after, "{codec:?}, cut at {changes}, torn: {torn}\n{content:?}");
+            check_usable(&dir, &options, store, &content);
+        });
+        assert!(cuts > 200, "the scenario has only {cuts} changes");
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_all_or_nothing_raw() {
+    killed(Codec::Raw, false);
+    killed(Codec::Raw, true);
+}
+
+#[test]
+fn a_killed_process_leaves_all_or_nothing_zstd() {
+    killed(Codec::Zstd, false);
+    killed(Codec::Zstd, true);
+}
+
+#[test]
+fn a_killed_process_leaves_all_or_nothing_zstd_dict() {
+    killed(Codec::ZstdDict, false);
+    killed(Codec::ZstdDict, true);
+}
+
+/// A cheap source of choices.
+fn chooser(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move |n| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % n
+    }
+}
+
+fn power_cut(codec: Codec, ragged: bool, seeds: u64) {
+    let options = small(codec);
+    cut_everywhere(codec, ragged, true, |changes, dir, end| {
+        let End::Cut { durable, before, after } = end else { return };
+        for seed in 0..seeds {
+            let mut random = chooser(changes << 8 | seed);
+            // Seed 0 loses all that was not synced.
+            let dir = dir.power_cut(&mut |n| if seed == 0 { 0 } else { random(n) });
+            let (dir, store) = open(&dir, &options);
+            let content = read(&store).unwrap();
+            let fine = content == after || content.is_prefix(&before, &durable) || content.is_prefix(&after, &durable);
+            assert!(fine, "{codec:?}, cut at {changes}, seed {seed}\n{content:?}\n{before:?}\n{after:?}");
+            check_usable(&dir, &options, store, &content);
+        }
+    });
+}
+
+#[test]
+fn a_power_cut_takes_nothing_that_was_synced() {
+    power_cut(Codec::Raw, true, 6);
+    power_cut(Codec::Zstd, false, 2);
+    power_cut(Codec::ZstdDict, true, 2);
+}
+
+#[test]
+fn recovery_can_be_cut_everywhere_too() {
+    let options = small(Codec::Raw);
+    let opened_after = |dir: &MemoryDirectory, fuse: &Arc<Fuse>| -> bool {
+        let faulty: Arc<dyn Directory> = Arc::new(FaultyDirectory::new(dir.clone(), fuse.clone()));
+        let opened = Store::open_in(faulty, options.clone());
+        // The first write makes a writer, which mends whatever is left.
+        opened.is_ok_and(|store| store.append(&crate::Records::list(vec![b"new"]), None).is_ok())
+    };
+    cut_everywhere(Codec::Raw, true, true, |changes, dir, end| {
+        let End::Cut { durable, before, after } = end else { return };
+        for recovery in 0.. {
+            let mut random = chooser(changes << 16 | recovery);
+            let left = dir.power_cut(&mut random);
+            let fuse = Fuse::after(recovery, true);
+            if opened_after(&left, &fuse) {
+                break;
+            }
+            let left = if recovery % 2 == 0 { left } else { left.power_cut(&mut random) };
+            let (left, store) = open(&left, &options);
+            let mut content = read(&store).unwrap();
+            if content.0.last().is_some_and(|(bytes, _)| bytes == b"new") {
+                content.0.pop();
+            }
+            let fine = content == after || content.is_prefix(&before, &durable) || content.is_prefix(&after, &durable);
+            assert!(fine, "cut at {changes}, then at {recovery}\n{content:?}\n{before:?}\n{after:?}");
+            let content = read(&store).unwrap();
+            check_usable(&left, &options, store, &content);
+        }
+    });
+}
+
+#[test]
+fn a_cut_creation_is_no_store_or_an_empty_one() {
+    for codec in Codec::ALL {
+        let options = small(codec).schema(b"schema".to_vec());
+        for changes in 0.. {
+            let dir = MemoryDirectory::new();
+            let fuse = Fuse::after(changes, true);
+            let faulty: Arc<dyn Directory> = Arc::new(FaultyDirectory::new(dir.clone(), fuse.clone()));
+            let complete = Store::create_in(faulty, options.clone()).is_ok();
+            for lost in [false, true] {
+                let dir = dir.power_cut(&mut |n| if lost { 0 } else { n - 1 });
+                let shared: Arc<dyn Directory> = Arc::new(dir.clone());
+                let store = Store::open_in(shared.clone(), options.clone()).or_else(|e| {
+                    assert!(!complete && matches!(e, Error::NotAStore { .. }), "{e}");
+                    Store::create_in(shared.clone(), options.clone())
+                });
+                check_usable(&shared, &options, store.unwrap(), &Twin::default());
+                assert_eq!(dir.contents()["schema.msgpack"], b"schema");
+            }
+            if complete {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of whole stores against a naive twin: what they must hold after any operations, and after any cut.
+
+mod crash;
+mod laws;
+mod model;
+mod twin;

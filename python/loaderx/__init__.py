@@ -1,0 +1,49 @@
+"""loaderx: a persistent record store, an index sampler, and an endless data loader.
+
+- `loaderx.utils`: arrays and iterables to stores, dictionaries.
+- `loaderx.dataset`: datasets over stores.
+- `loaderx.dataloader`: random batches of them, for ever.
+- `loaderx.sampler`: the order of those batches.
+- `loaderx.zrecord`: the store of byte records underneath, and the errors.
+"""
+
+from loaderx._core import __version__
+from loaderx.dataloader import DataLoader
+from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, RaggedDataset
+from loaderx.sampler import Sampler
+from loaderx.utils import from_iterator, from_numpy, train_dict
+from loaderx.zrecord import (
+    CODECS,
+    MAX_RECORD_LEN,
+    CorruptRecordError,
+    CorruptStoreError,
+    StaleStoreError,
+    StoreLockedError,
+    UnsupportedCodecError,
+    Zrecord,
+    ZrecordError,
+    build_dict,
+)
+
+__all__ = [
+    "CODECS",
+    "DICT_TIERS",
+    "MAX_RECORD_LEN",
+    "CorruptRecordError",
+    "CorruptStoreError",
+    "DataLoader",
+    "DenseDataset",
+    "MSDataset",
+    "RaggedDataset",
+    "Sampler",
+    "StaleStoreError",
+    "StoreLockedError",
+    "UnsupportedCodecError",
+    "Zrecord",
+    "ZrecordError",
+    "__version__",
+    "build_dict",
+    "from_iterator",
+    "from_numpy",
+    "train_dict",
+]

@@ -1,0 +1,15 @@
+"""Datasets: NumPy-shaped views of stores.
+
+- `DenseDataset`: every record has the same shape; batches are stacked arrays.
+- `RaggedDataset`: every record has a shape of its own; batches are lists.
+- `MSDataset`: several aligned streams in one directory.
+- `DICT_TIERS`: presets for training dictionaries.
+"""
+
+from loaderx.dataset.base import Dataset
+from loaderx.dataset.dense import DenseDataset
+from loaderx.dataset.multi import MSDataset
+from loaderx.dataset.ragged import RaggedDataset
+from loaderx.dataset.tiers import DICT_TIERS
+
+__all__ = ["DICT_TIERS", "Dataset", "DenseDataset", "MSDataset", "RaggedDataset"]

@@ -1,0 +1,90 @@
+"""Dense datasets: every record has the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderx.dataset.base import Dataset
+from loaderx.dataset.dtypes import as_array
+from loaderx.dataset.index import Indices
+from loaderx.dataset.schema import Shape
+from loaderx.zrecord import Io, PathLike, Verify
+
+Array = npt.NDArray[Any]
+
+
+class DenseDataset(Dataset[Any, Array, Array]):
+    """Records of one shape, read as stacked arrays.
+
+    `ds[i]` is one record: an array of shape `item_shape`, or a NumPy scalar where that is `()`. Every other index is a record set, an
+    array of shape (n, *item_shape). What is read is the caller's own: writable, C-contiguous, and no view of the store.
+
+    Args:
+        path: directory of the store.
+        dtype: dtype of the records; needed to create a store, else checked against it.
+        item_shape: shape of one record; needed to create a store, else checked against it. Zero dimensions are fine.
+        codec: "raw", "zstd" (what a new store gets by default) or "zstd_dict"; checked against an existing store.
+        schema: your own keys for `schema.msgpack` of a new store; checked against an existing one.
+        level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
+        verify: "always" checks each record that is read against its checksum, "never" trusts the disk.
+        io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
+        read_only: never create and never write.
+
+    Raises:
+        TypeError: a dtype that no store can hold.
+        ValueError: an argument that contradicts the store.
+        FileNotFoundError: there is no store, and too little is given to create one.
+        OSError: the path is a file, may not be read, or the disk fails.
+        ZrecordError: the directory holds something else, or a damaged store.
+    """
+
+    kind = "dense"
+
+    def __init__(
+        self,
+        path: PathLike,
+        dtype: npt.DTypeLike | None = None,
+        item_shape: Shape | None = None,
+        codec: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        level: int | None = None,
+        verify: Verify = "always",
+        io: Io = "auto",
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(path, dtype, item_shape, codec, schema, level=level, verify=verify, io=io, read_only=read_only)
+
+    @property
+    def item_shape(self) -> Shape:
+        """The shape of every record."""
+        shape = self._schema.item_shape
+        assert shape is not None
+        return shape
+
+    def _record(self, index: int) -> Any:
+        item = np.empty(self.item_shape, self.dtype)
+        self._store.gather_rows(np.array([index], np.uint64), item[None])
+        return item if item.ndim else item[()]
+
+    def _records(self, idxs: Indices) -> Array:
+        rows = np.empty((idxs.size, *self.item_shape), self.dtype)
+        self._store.gather_rows(idxs, rows)
+        return rows
+
+    def _check(self, records: npt.ArrayLike) -> tuple[int, Array]:
+        batch = as_array(records, self.dtype, "append")
+        if batch.ndim == 0 or batch.shape[1:] != self.item_shape:
+            expected = ", ".join(["batch", *map(str, self.item_shape)])
+            hint = "; one record is record[None]" if batch.shape == self.item_shape else ""
+            raise ValueError(f"append: expected shape ({expected}), found {batch.shape}{hint}")
+        if len(batch) == 0:
+            raise ValueError(f"append: expected at least one record, found shape {batch.shape}")
+        return len(batch), np.ascontiguousarray(batch)
+
+    def _write(self, checked: tuple[int, Array]) -> int:
+        return self._store.append_rows(checked[1])

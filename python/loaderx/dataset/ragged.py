@@ -1,0 +1,173 @@
+"""Ragged datasets: every record has a shape of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderx.dataset import schema as schemas
+from loaderx.dataset.base import Dataset
+from loaderx.dataset.dtypes import as_array
+from loaderx.dataset.index import Indices
+from loaderx.dataset.schema import Shape
+from loaderx.dataset.shapes import check_shape, rows_of, shape_of, split
+from loaderx.zrecord import MAX_RECORD_LEN, Bytes, CorruptStoreError, Io, PathLike, Verify, ZrecordError
+
+Array = npt.NDArray[Any]
+
+
+class Packed(NamedTuple):
+    """Records ready to be written: C-contiguous arrays, and their shape rows if one of them is not one-dimensional."""
+
+    records: list[Array]
+    shapes: npt.NDArray[np.uint32] | None
+
+
+class RaggedDataset(Dataset[Array, list[Array], Packed]):
+    """Records of one dtype and a shape each: list in, list out.
+
+    `ds[i]` is one record, an array of the shape that it was appended with, of up to seven dimensions. Every other index is a record
+    set, a list of arrays. They are writable; those of one read share one block of memory and do not overlap.
+
+    An empty record is fine. Raw `bytes` are records of a "uint8" dataset.
+
+    Stores of loaderx 1.x, which list their shapes in `schema.msgpack`, read as they are. The first append to or deletion from such a
+    store moves the shapes to `.shape` files, as `docs/format.md` describes; loaderx 1.x can't read its records any more from then on.
+
+    Args:
+        path: directory of the store.
+        dtype: dtype of the records; needed to create a store, else checked against it.
+        codec: "raw", "zstd" (what a new store gets by default) or "zstd_dict"; checked against an existing store.
+        schema: your own keys for `schema.msgpack` of a new store; checked against an existing one.
+        level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
+        verify: "always" checks each record that is read against its checksum, "never" trusts the disk.
+        io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
+        read_only: never create and never write.
+
+    Raises:
+        As `DenseDataset`.
+    """
+
+    kind = "ragged"
+
+    def __init__(
+        self,
+        path: PathLike,
+        dtype: npt.DTypeLike | None = None,
+        codec: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        level: int | None = None,
+        verify: Verify = "always",
+        io: Io = "auto",
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(path, dtype, None, codec, schema, level=level, verify=verify, io=io, read_only=read_only)
+        try:
+            self._check_listed_shapes()
+        except CorruptStoreError:
+            self.close()
+            raise
+
+    def _check_listed_shapes(self) -> None:
+        shapes = self._schema.shapes
+        if shapes is not None and len(shapes) != len(self):
+            raise CorruptStoreError(
+                f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(shapes)}: either loaderx "
+                "1.x was cut while it wrote this store, or it wrote to one whose shapes lie in .shape files"
+            )
+
+    def _record(self, index: int) -> Array:
+        return self._records(np.array([index], np.uint64))[0]
+
+    def _records(self, idxs: Indices) -> list[Array]:
+        packed, starts = self._store.gather_packed(idxs)
+        if self.dtype.itemsize != 1:
+            starts, remainders = np.divmod(starts, self.dtype.itemsize)
+            if remainders.any():
+                at = int(np.flatnonzero(remainders)[0]) - 1
+                raise CorruptStoreError(
+                    f"{self.path}: record {idxs[at]}: expected a multiple of the {self.dtype.itemsize} bytes of {self.dtype.str!r}, "
+                    f"found {self.lengths(idxs[at])[0]} bytes"
+                )
+        return split(packed.view(self.dtype), starts.tolist(), self._shapes(idxs, np.diff(starts)))
+
+    def _shapes(self, idxs: Indices, items: npt.NDArray[np.int64]) -> list[Shape] | None:
+        """The shapes of records of so many items each; None when all are one-dimensional."""
+        listed = self._schema.shapes
+        if listed is not None:
+            stated = [listed[i] for i in idxs.tolist()]
+            shapes = [shape if math.prod(shape) == n else None for shape, n in zip(stated, items.tolist(), strict=True)]
+        elif self._store.has_shapes:
+            rows = self._store.shapes(idxs)
+            if not rows[:, 0].any():
+                return None
+            shapes = [shape_of(row, n) for row, n in zip(rows, items.tolist(), strict=True)]
+        else:
+            return None
+        known = [shape for shape in shapes if shape is not None]
+        if len(known) != len(shapes):
+            at = shapes.index(None)
+            raise CorruptStoreError(f"{self.path}: record {idxs[at]}: its shape does not fit its {items[at]} items")
+        return known
+
+    def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Packed]:
+        if isinstance(records, (str, bytes, bytearray, memoryview, np.ndarray, Mapping)):
+            raise TypeError(
+                f"append: expected a list of records, found one {type(records).__name__}; "
+                "one record is [record], the rows of an array are list(array)"
+            )
+        arrays = [self._as_record(record, f"append: record {i}") for i, record in enumerate(records)]
+        if not arrays:
+            raise ValueError("append: expected at least one record, found none")
+        return len(arrays), Packed([np.ascontiguousarray(a) for a in arrays], rows_of([a.shape for a in arrays]))
+
+    def _as_record(self, record: Any, what: str) -> Array:
+        if isinstance(record, (bytes, bytearray, memoryview)):
+            if self.dtype != np.uint8:
+                raise ValueError(f"{what}: bytes are records of dtype '|u1', and this store has {self.dtype.str!r}")
+            record = np.frombuffer(record, np.uint8)
+        array = as_array(record, self.dtype, what)
+        if array.nbytes > MAX_RECORD_LEN:
+            raise ValueError(f"{what}: expected at most {MAX_RECORD_LEN} bytes, found {array.nbytes}")
+        check_shape(array.shape, what)
+        return array
+
+    def _write(self, checked: tuple[int, Packed]) -> int:
+        self._adopt_listed_shapes()
+        return self._store.append_list(checked[1].records, checked[1].shapes)
+
+    def _delete(self, idxs: Indices) -> None:
+        self._adopt_listed_shapes()
+        self._store.delete(idxs)
+
+    def refresh(self) -> int:
+        """See what others appended since; returns the length."""
+        length = super().refresh()
+        if self._schema.shapes is not None:
+            self._schema = schemas.read(self.path)
+            self._check_listed_shapes()
+        return length
+
+    def _adopt_listed_shapes(self) -> None:
+        """Move the shapes that loaderx 1.x lists in the schema to `.shape` files, once."""
+        if self._schema.shapes is not None:
+            self.refresh()  # another handle may have appended, or done this already
+        listed = self._schema.shapes
+        if listed is None:
+            return
+        for record, shape in enumerate(listed):
+            try:
+                check_shape(shape, f"{self.path}: record {record}")
+            except ValueError as error:
+                raise ZrecordError(f"this store of loaderx 1.x can be read, but not changed: {error}") from error
+        rows = rows_of(listed)
+        adopted = self._schema.without_shapes()
+        if rows is None:
+            rows = np.zeros((len(listed), 8), np.uint32)
+        self._store.adopt_shapes(rows, schemas.encode(adopted))
+        self._schema = adopted

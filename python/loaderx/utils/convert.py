@@ -1,0 +1,169 @@
+"""Converters: what is in memory, in a memory-mapped file or on its way, to a store.
+
+Both write a new store. If they fail, they remove what they wrote; a process that is killed leaves the records written until then.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderx._core import Store
+from loaderx.arguments import add_note
+from loaderx.dataset import DenseDataset, RaggedDataset
+from loaderx.utils.dictionary import train_dict
+from loaderx.zrecord import Bytes, PathLike, check_codec
+
+CHUNK_BYTES = 64 << 20
+RECORD_OVERHEAD = 256
+"""About what one buffered record takes besides its bytes."""
+
+
+def from_numpy(
+    path: PathLike,
+    array: npt.NDArray[Any],
+    codec: str = "zstd",
+    dict_bytes: bytes | None = None,
+    schema: Mapping[str, Any] | None = None,
+) -> int:
+    """Write a stacked array as a new dense store: one record a row along axis 0, a 1-D array being scalars.
+
+    The array is read in chunks of 64 MiB, so a memory-mapped one is never in memory as a whole.
+
+    Args:
+        path: directory of the store; there must be none yet.
+        array: shape (n, *item_shape).
+        codec: "zstd", "raw" or "zstd_dict".
+        dict_bytes: dictionary for "zstd_dict". None: one is trained on `array` (tier "balanced"), which is all of the data.
+        schema: your own keys for `schema.msgpack`.
+
+    Returns:
+        The number of records written.
+
+    Raises:
+        FileExistsError: there is a store at `path`. Nothing of it was changed.
+        TypeError, ValueError: arguments that do not fit. Nothing was written.
+    """
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):  # type: ignore[redundant-expr]
+        raise TypeError(f"from_numpy: expected a NumPy array, found {type(array).__name__}")
+    if array.ndim == 0:
+        raise ValueError("from_numpy: expected an array with an axis of records, found shape ()")
+    check_dictionary(codec, dict_bytes)
+    refuse_existing(path)
+    if codec == "zstd_dict" and dict_bytes is None:
+        dict_bytes = train_dict(array)
+    with removed_on_failure(path):
+        dataset = DenseDataset(path, array.dtype, array.shape[1:], codec, schema)
+        with dataset:
+            if dict_bytes is not None:
+                dataset.install_dict(dict_bytes)
+            step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+            for start in range(0, len(array), step):
+                dataset.append(array[start : start + step])
+    return len(array)
+
+
+def from_iterator(
+    path: PathLike,
+    source: Iterable[npt.ArrayLike | Bytes],
+    dtype: npt.DTypeLike,
+    codec: str = "zstd",
+    dict_bytes: bytes | None = None,
+    schema: Mapping[str, Any] | None = None,
+) -> int:
+    """Write an iterable of records as a new ragged store; each record keeps its own shape.
+
+    About 64 MiB of records are held at a time. An iterator may reuse one buffer for all its records.
+
+    Args:
+        path: directory of the store; there must be none yet.
+        source: arrays of `dtype`, or bytes where that is uint8.
+        dtype: the dtype of every record.
+        codec: "zstd", "raw" or "zstd_dict".
+        dict_bytes: dictionary for "zstd_dict", from `train_dict`: an iterator can't be read twice, so none is trained here.
+        schema: your own keys for `schema.msgpack`.
+
+    Returns:
+        The number of records written.
+
+    Raises:
+        FileExistsError: there is a store at `path`. Nothing of it was changed.
+        TypeError, ValueError: arguments or records that do not fit. Nothing is left of what was written.
+    """
+    if isinstance(source, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(source, Iterable):
+        raise TypeError(f"from_iterator: expected an iterable of records, found {type(source).__name__}")
+    check_dictionary(codec, dict_bytes)
+    if codec == "zstd_dict" and dict_bytes is None:
+        raise ValueError(
+            "from_iterator: codec 'zstd_dict' needs dict_bytes: train a dictionary on the settled data with "
+            "loaderx.utils.train_dict"
+        )
+    refuse_existing(path)
+    total = 0
+    with removed_on_failure(path):
+        dataset = RaggedDataset(path, dtype, codec, schema)
+        with dataset:
+            if dict_bytes is not None:
+                dataset.install_dict(dict_bytes)
+            for block in blocks(source):
+                try:
+                    dataset.append(block)
+                except (TypeError, ValueError) as error:
+                    add_note(error, f"record 0 of this append is record {total} of the source")
+                    raise
+                total += len(block)
+    return total
+
+
+def blocks(source: Iterable[Any]) -> Iterator[list[Any]]:
+    """The records in lists of bounded size, copied where the source might reuse their memory."""
+    kept_by_source = isinstance(source, (list, tuple, np.ndarray))
+    block: list[Any] = []
+    size = 0
+    for item in source:
+        record = item if isinstance(item, (bytes, bytearray, memoryview)) else np.asanyarray(item)
+        if not kept_by_source:
+            record = record.copy() if isinstance(record, np.ndarray) else bytes(record)
+        block.append(record)
+        size += RECORD_OVERHEAD + (record.nbytes if isinstance(record, np.ndarray) else len(record))
+        if size >= CHUNK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def check_dictionary(codec: str, dict_bytes: bytes | None) -> None:
+    """ValueError for a dictionary that the codec does not use."""
+    check_codec(codec)
+    if dict_bytes is not None and codec != "zstd_dict":
+        raise ValueError(f"dict_bytes: expected none for codec {codec!r}; only 'zstd_dict' has a dictionary")
+
+
+def refuse_existing(path: PathLike) -> None:
+    """FileExistsError if there is a store."""
+    if Store.exists(path):
+        raise FileExistsError(errno.EEXIST, "there is a store already; choose another path or remove it", str(path))
+
+
+@contextmanager
+def removed_on_failure(path: PathLike) -> Iterator[None]:
+    """Remove the store at `path` if it was created within and did not become complete."""
+    directory = Path(path)
+    existed = directory.is_dir()
+    was_empty = not existed or not any(directory.iterdir())
+    try:
+        yield
+    except BaseException:
+        if was_empty and Store.exists(directory):
+            shutil.rmtree(directory)
+            if existed:
+                directory.mkdir()
+        raise

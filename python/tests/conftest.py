@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from loaderx.dataset import DenseDataset, RaggedDataset
+from loaderx.utils import train_dict
+
+from support import Array, images
+
+# Time limits are pytest's business: a slow machine must not fail a property.
+settings.register_profile("loaderx", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaderx")
+
+
+@pytest.fixture(scope="session")
+def dictionary() -> bytes:
+    return train_dict(images(4000), tier="fast")
+
+
+@pytest.fixture
+def rows() -> Array:
+    """Twenty dense records."""
+    return np.arange(20 * 6, dtype=np.float32).reshape(20, 2, 3)
+
+
+@pytest.fixture
+def dense(tmp_path: Path, rows: Array) -> DenseDataset:
+    """A store of `rows`, synced and opened anew."""
+    with DenseDataset(tmp_path / "dense", dtype=np.float32, item_shape=(2, 3)) as ds:
+        ds.append(rows)
+    return DenseDataset(tmp_path / "dense")
+
+
+@pytest.fixture
+def records() -> list[Array]:
+    """Nine ragged records of several ranks, an empty and a 0-d one among them."""
+    shapes = [(3,), (2, 2), (), (0,), (1, 2, 3), (5,), (0, 4), (2, 1, 1, 2), (1,)]
+    return [np.random.default_rng(i).integers(0, 99, shape).astype(np.int32) for i, shape in enumerate(shapes)]
+
+
+@pytest.fixture
+def ragged(tmp_path: Path, records: list[Array]) -> RaggedDataset:
+    """A store of `records`, synced and opened anew."""
+    with RaggedDataset(tmp_path / "ragged", dtype=np.int32) as ds:
+        ds.append(records)
+    return RaggedDataset(tmp_path / "ragged")

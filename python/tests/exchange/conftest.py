@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loaderx.utils import train_dict
+
+from .published import Published
+from .samples import dense_rows
+
+PUBLISHED = "loaderx==1.5.7"
+MAKE_PEER = Path(__file__).resolve().parents[3] / "scripts" / "peers.py"
+UNAVAILABLE = 3
+
+
+@pytest.fixture(scope="session")
+def interpreter() -> Path:
+    made = subprocess.run([sys.executable, str(MAKE_PEER), PUBLISHED], capture_output=True, text=True, check=False)
+    if made.returncode == UNAVAILABLE and os.environ.get("LOADERX_REQUIRE_PEERS") != "1":
+        pytest.skip(f"pip could not get {PUBLISHED} (no network?); LOADERX_REQUIRE_PEERS=1 makes this a failure")
+    assert made.returncode == 0, made.stderr
+    return Path(made.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def published(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    client = Published(interpreter, tmp_path_factory.mktemp("published"))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def dictionary() -> bytes:
+    """A small dictionary: what it was trained on does not matter to whether records survive."""
+    return bytes(train_dict(np.ascontiguousarray(dense_rows("|u1", (64,), 4000, seed=99)), tier="fast"))

@@ -1,0 +1,79 @@
+"""Records to exchange, what deletion does to them, and what "the same" means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+CODECS = ("raw", "zstd", "zstd_dict")
+
+DENSE = {
+    "label": ("<i8", ()),
+    "flag": ("|b1", ()),
+    "byte-image": ("|u1", (8, 8)),
+    "tokens": ("<i4", (33,)),
+    "skeleton": ("<f4", (3, 7, 5, 2)),
+    "half": ("<f2", (5,)),
+    "complex": ("<c16", (2, 3)),
+    "big-endian": (">i4", (4,)),
+    "time": ("<M8[s]", (2,)),
+    "text": ("|S5", (3,)),
+}
+
+RAGGED_SHAPES: dict[str, list[tuple[int, ...]]] = {
+    "one-dimensional": [(n,) for n in (3, 1, 40, 1, 5, 17, 2, 300, 8, 9)],
+    "mixed-rank": [(3,), (2, 2), (1, 2, 3), (1,), (5, 1), (40, 3), (2, 1, 1, 2), (7,), (6, 6), (1, 1)],
+}
+
+
+def dense_rows(dtype: str, shape: tuple[int, ...], count: int, seed: int = 0) -> np.ndarray:
+    """Rows that compress a little: each byte is drawn from a few values, and shared runs give a dictionary work."""
+    kind = np.dtype(dtype)
+    rng = np.random.default_rng(seed)
+    size = count * int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    data = np.where(rng.random(size) < 0.7, rng.integers(0, 4, size), rng.integers(0, 256, size)).astype(np.uint8)
+    if kind.kind == "b":
+        data &= 1
+    if kind.kind == "S":
+        data = data % 26 + ord("a")
+    return data.view(kind).reshape(count, *shape)
+
+
+def ragged_records(name: str, dtype: str = "<i4", seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 50, shape).astype(dtype) for shape in RAGGED_SHAPES[name]]
+
+
+def swap_last(records: Iterable[np.ndarray], indices: Iterable[int]) -> list[np.ndarray]:
+    """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
+    kept = list(records)
+    for index in sorted(set(indices), reverse=True):
+        kept[index] = kept[-1]
+        kept.pop()
+    return kept
+
+
+def stack(records: Sequence[np.ndarray], like: np.ndarray) -> np.ndarray:
+    """The records as one array with the dtype (byte order too) and item shape of `like`."""
+    return np.array(records, like.dtype).reshape(len(records), *like.shape[1:])
+
+
+def assert_same(got: np.ndarray, want: np.ndarray) -> None:
+    """The same bits under the same dtype and shape: NaN payloads and byte order included."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype.str == want.dtype.str
+    assert got.shape == want.shape
+    assert got.tobytes() == want.tobytes()
+
+
+def assert_same_records(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> None:
+    assert len(got) == len(want)
+    for one, other in zip(got, want, strict=True):
+        assert_same(one, other)
+
+
+def file_bytes(store: Path, name: str, limit: int = 1 << 20) -> bytes:
+    with (store / name).open("rb") as file:
+        return file.read(limit)

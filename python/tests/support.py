@@ -1,0 +1,66 @@
+"""What several tests need: stores to work on, and whether anything on disk changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+CODECS = ("raw", "zstd", "zstd_dict")
+
+
+def contents(directory: Path) -> dict[str, str]:
+    """Every file below `directory` and the SHA-256 of its bytes."""
+    return {
+        str(file.relative_to(directory)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(directory.rglob("*"))
+        if file.is_file()
+    }
+
+
+def same(got: Any, want: Any) -> bool:
+    """The same dtype, shape and bits (so NaNs count as equal to themselves)."""
+    got, want = np.asarray(got), np.asarray(want)
+    return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+
+
+def all_same(got: Sequence[Any], want: Sequence[Any]) -> bool:
+    return len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
+
+
+def swap_last(records: Sequence[Any], indices: Iterable[int]) -> list[Any]:
+    """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
+    kept = list(records)
+    for index in sorted(set(indices), reverse=True):
+        kept[index] = kept[-1]
+        kept.pop()
+    return kept
+
+
+def images(count: int, seed: int = 0) -> npt.NDArray[np.uint8]:
+    """Small pictures that resemble one another, as a dictionary likes them: shape (count, 8, 8)."""
+    rng = np.random.default_rng(seed)
+    base = rng.integers(0, 200, (8, 8), dtype=np.uint8)
+    return base + rng.integers(0, 4, (count, 8, 8), dtype=np.uint8)
+
+
+def run_python(code: str, *arguments: str, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `code` in a fresh interpreter with all warnings shown."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        **options,
+    )

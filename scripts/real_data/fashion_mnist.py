@@ -1,0 +1,35 @@
+"""Fashion-MNIST: 70,000 grey images of clothes, 28 x 28 bytes each, and their labels (MIT, Zalando)."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+
+from .source import Source
+
+PACKAGE = "dataset-fashion-mnist"
+FOLDER = "usr/share/datasets/fashion-mnist"
+PARTS = ("train", "t10k")
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """The IDX format: two zero bytes, a type, the rank, big-endian dimensions, then the bytes."""
+    content = gzip.decompress(path.read_bytes())
+    rank = content[3]
+    shape = np.frombuffer(content, ">i4", rank, 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def load_images(root: Path) -> np.ndarray:
+    return np.concatenate([read_idx(root / FOLDER / f"{part}-images-idx3-ubyte.gz") for part in PARTS])
+
+
+def load_labels(root: Path) -> np.ndarray:
+    labels = [read_idx(root / FOLDER / f"{part}-labels-idx1-ubyte.gz") for part in PARTS]
+    return np.concatenate(labels).astype(np.int64)
+
+
+IMAGES = Source("Fashion-MNIST images", PACKAGE, load_images)
+LABELS = Source("Fashion-MNIST labels", PACKAGE, load_labels)
