@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, TypedDict, final, type_check_only
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ MAX_RECORD_LEN: int
 ORDER_VERSION: int
 MAX_RANK: int
 
+@type_check_only
 class Stats(TypedDict):
     records: int
     live_bytes: int

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -50,6 +51,13 @@ create_exception!(
     ZrecordError,
     "Unknown codec, or a `zstd_dict` store without its dictionary."
 );
+
+// The same numbers on every POSIX system that Rust's standard library knows.
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
+const EINVAL: i32 = 22;
 
 /// Put the exceptions into the module.
 pub(crate) fn add_exceptions(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -103,11 +111,6 @@ impl Raise for zrecord::Error {
     fn raise(self, py: Python<'_>) -> PyErr {
         use zrecord::Error;
 
-        // The same numbers on every POSIX system.
-        const ENOENT: i32 = 2;
-        const EACCES: i32 = 13;
-        const EEXIST: i32 = 17;
-
         let message = self.to_string();
         match self {
             Error::Closed { path } => {
@@ -159,16 +162,24 @@ impl Raise for zrecord::Error {
 
 /// The operating system's refusal. Python picks the subclass by the error number.
 fn os_error(verb: &str, path: &Path, source: &io::Error, message: String) -> PyErr {
-    let Some(code) = source.raw_os_error() else {
-        return match source.kind() {
-            // A path that no system call could be made with.
-            io::ErrorKind::InvalidInput => PyValueError::new_err(message),
-            _ => PyOSError::new_err(message),
-        };
-    };
-    let text = source.to_string();
+    if path.as_os_str().as_bytes().contains(&0) {
+        // No system call takes such a path; Python's own functions raise this for it too.
+        return PyValueError::new_err(message);
+    }
+    let (code, text) = (errno(source), source.to_string());
     let reason = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text);
     PyOSError::new_err((code, format!("could not {verb}: {reason}"), path.as_os_str().to_os_string()))
+}
+
+/// The error number, or the one closest to an error that the standard library or the core made itself.
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or_else(|| match error.kind() {
+        io::ErrorKind::NotFound => ENOENT,
+        io::ErrorKind::PermissionDenied => EACCES,
+        io::ErrorKind::AlreadyExists => EEXIST,
+        io::ErrorKind::InvalidInput => EINVAL,
+        _ => EIO,
+    })
 }
 
 impl Raise for zrecord::CodecError {

@@ -299,6 +299,13 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Closing syncs, and other threads shall run meanwhile. Nobody is left to be told how it went.
+        let _ = Python::try_attach(|py| detached(py, || self.core.close()));
+    }
+}
+
 /// The options that creating and opening share.
 fn options(py: Python<'_>, codec: Option<&str>, chunk_limit: Option<u32>) -> PyResult<Options> {
     let mut options = Options::new();

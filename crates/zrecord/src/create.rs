@@ -122,13 +122,18 @@ pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Di
 /// Write a shape table for all records, make it durable and valid, then replace the schema that held the shapes.
 pub(crate) fn adopt_shapes(open: &Open, writer: &mut Writer, shapes: &[Shape], schema: &[u8]) -> Result<()> {
     let bytes: Vec<u8> = shapes.iter().flat_map(Shape::encode).collect();
-    let header = Header { flags: writer.header.flags | FLAG_SHAPES, ..writer.header };
-    writer.shape.set_length(0)?;
-    writer.shape.write(0, &bytes)?;
-    writer.sync_tables()?;
-    writer.write_header(header)?;
-    writer.sync()?;
-    open.publish(header);
+    if !writer.header.has(FLAG_SHAPES) {
+        // A sum covers the shape: those that there may be hold no more.
+        let kept = if shapes.iter().all(Shape::is_plain) { writer.header.flags } else { 0 };
+        let header = Header { flags: kept | FLAG_SHAPES, ..writer.header };
+        writer.shape.set_length(0)?;
+        writer.shape.write(0, &bytes)?;
+        writer.sync_tables()?;
+        writer.write_header(header)?;
+        writer.sync()?;
+        open.publish(header);
+    }
+    // Otherwise the table was written before, and a crash left the schema as it was.
     replace(&*open.dir, names::SCHEMA, schema).map_err(writer.fail("write", names::SCHEMA))
 }
 

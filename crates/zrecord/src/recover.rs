@@ -3,7 +3,7 @@
 use crate::append::Writer;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SUMS, Header, HeaderState, Intent, Sum, names};
+use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, Shape, Sum, names};
 use crate::open::{Found, Open};
 use crate::rows;
 use crate::storage::read_small;
@@ -129,10 +129,14 @@ fn whole_record(open: &Open, header: &Header, record: u64) -> Result<Option<Entr
     if !header.has(FLAG_SUMS) {
         return Ok(Some(entry));
     }
-    let stored = read_stored(open, &entry)?;
-    let mut bytes = [0; Sum::SIZE];
-    open.sum.read_range(record, &mut bytes)?;
-    Ok((Sum::of(&stored, &entry) == Sum::decode(&bytes)).then_some(entry))
+    let mut sum = [0; Sum::SIZE];
+    open.sum.read_range(record, &mut sum)?;
+    let mut shape = [0; Shape::SIZE];
+    if header.has(FLAG_SHAPES) {
+        open.shape.read_range(record, &mut shape)?;
+    }
+    let found = Sum::of(&read_stored(open, &entry)?, &entry).with_shape(&Shape::decode(&shape));
+    Ok((found == Sum::decode(&sum)).then_some(entry))
 }
 
 /// A record's stored bytes. Memory is asked for only once the chunk is known to be that long.

@@ -15,20 +15,26 @@ pub(super) fn commit(
     let first = writer.header.length;
     let bytes: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();
     writer.loc.write(first, &bytes)?;
+    let plain = vec![Shape::default(); entries.len()];
+    let shapes = shapes.unwrap_or(&plain);
     if header.has(FLAG_SUMS) {
-        let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.encode()).collect();
+        let sums = sums.iter().zip(shapes).map(|(sum, shape)| sum.with_shape(shape));
+        let bytes: Vec<u8> = sums.flat_map(Sum::encode).collect();
         writer.sum.write(first, &bytes)?;
     }
-    let shaped = shapes.is_some_and(|shapes| shapes.iter().any(|shape| !shape.is_plain()));
-    if header.has(FLAG_SHAPES) || shaped {
+    if header.has(FLAG_SHAPES) || shapes.iter().any(|shape| !shape.is_plain()) {
         if !header.has(FLAG_SHAPES) {
             // The records before are one-dimensional: their entries are zero.
             writer.shape.set_length(0)?;
             writer.shape.extend(first)?;
+            if first > 0 {
+                // They may be durable already: a power cut must not take their shapes but leave the header below.
+                writer.shape.sync()?;
+                writer.sync_names()?;
+            }
             header.flags |= FLAG_SHAPES;
         }
-        let plain = vec![Shape::default(); entries.len()];
-        let bytes: Vec<u8> = shapes.unwrap_or(&plain).iter().flat_map(Shape::encode).collect();
+        let bytes: Vec<u8> = shapes.iter().flat_map(Shape::encode).collect();
         writer.shape.write(first, &bytes)?;
     }
     writer.write_header(header)

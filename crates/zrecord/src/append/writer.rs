@@ -142,6 +142,11 @@ impl Writer {
         self.shape.sync()
     }
 
+    /// Make files durable that were made since the last sync.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        self.dir.sync().map_err(Error::io("sync", self.dir.path()))
+    }
+
     pub(crate) fn sync_header(&self) -> Result<()> {
         self.meta.sync().map_err(self.fail("sync", names::META))
     }
@@ -153,7 +158,7 @@ impl Writer {
         }
         self.chunks.sync()?;
         self.sync_tables()?;
-        self.dir.sync().map_err(Error::io("sync", self.dir.path()))?;
+        self.sync_names()?;
         self.sync_header()?;
         self.write_slot(SyncSlot { header: self.header, ..self.slot })
     }

@@ -1,22 +1,28 @@
 //! The checksum of one record.
 
-use super::Entry;
-use super::bytes::{crc32c_pair, put, u32_at};
+use super::bytes::{crc32c, crc32c_pair, put, u32_at};
+use super::{Entry, Shape};
 
-/// CRC-32C over a record's stored bytes and its two lengths.
+/// CRC-32C over a record's stored bytes and its two lengths, and over its shape entry where that says something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum(pub(crate) u32);
 
 impl Sum {
     pub(crate) const SIZE: usize = 4;
 
-    /// The sum of a record whose stored bytes are `stored`; independent of where it lies.
+    /// The sum of a one-dimensional record whose stored bytes are `stored`; independent of where it lies.
     #[inline]
     pub(crate) fn of(stored: &[u8], entry: &Entry) -> Self {
         let mut lengths = [0; 8];
         put(&mut lengths, 0, &entry.stored.to_le_bytes());
         put(&mut lengths, 4, &entry.logical.to_le_bytes());
         Self(crc32c_pair(stored, &lengths))
+    }
+
+    /// From the sum of a record as one of one dimension to its sum with its shape, and back.
+    #[inline]
+    pub(crate) fn with_shape(self, shape: &Shape) -> Self {
+        if shape.is_plain() { self } else { Self(self.0 ^ crc32c(&shape.encode())) }
     }
 
     pub(crate) fn encode(self) -> [u8; Self::SIZE] {
@@ -42,5 +48,14 @@ mod tests {
         assert_ne!(sum, Sum::of(b"abc", &Entry { stored: 4, ..entry }));
         assert_ne!(sum, Sum::of(b"abc", &Entry { logical: 8, ..entry }));
         assert_eq!(Sum::decode(&sum.encode()), sum);
+    }
+
+    #[test]
+    fn a_shape_that_says_something_matters() {
+        let (plain, shape) = (Shape::default(), Shape([3, 2, 5, 0, 0, 0, 0, 0]));
+        assert_eq!(Sum(77).with_shape(&plain), Sum(77));
+        assert_ne!(Sum(77).with_shape(&shape), Sum(77));
+        assert_ne!(Sum(77).with_shape(&shape), Sum(77).with_shape(&Shape([3, 5, 2, 0, 0, 0, 0, 0])));
+        assert_eq!(Sum(77).with_shape(&shape).with_shape(&shape), Sum(77));
     }
 }

@@ -1,7 +1,7 @@
 //! Where records lie: table entries, and the sums that go with them. Everything read here is hostile until it is checked.
 
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SUMS, Header, Sum};
+use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, Shape, Sum};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::recover::lies_within;
@@ -21,6 +21,8 @@ pub(super) struct Locator<'a> {
     header: &'a Header,
     entries: ColumnView<'a>,
     sums: Option<ColumnView<'a>>,
+    /// Only to check: a sum covers the shape.
+    shapes: Option<ColumnView<'a>>,
 }
 
 impl<'a> Locator<'a> {
@@ -31,6 +33,7 @@ impl<'a> Locator<'a> {
             header,
             entries: open.loc.view(header.length),
             sums: checked.then(|| open.sum.view(header.length)),
+            shapes: (checked && header.has(FLAG_SHAPES)).then(|| open.shape.view(header.length)),
         }
     }
 
@@ -38,8 +41,8 @@ impl<'a> Locator<'a> {
     #[inline]
     pub(super) fn prefetch(&self, record: u64) {
         self.entries.prefetch(record);
-        if let Some(sums) = &self.sums {
-            sums.prefetch(record);
+        for view in [&self.sums, &self.shapes].into_iter().flatten() {
+            view.prefetch(record);
         }
     }
 
@@ -49,10 +52,13 @@ impl<'a> Locator<'a> {
         if !lies_within(&entry, self.header) {
             return Err(self.misplaced(record, &entry));
         }
-        let sum = match &mut self.sums {
+        let mut sum = match &mut self.sums {
             Some(sums) => Some(Sum::decode(&sums.get(record)?)),
             None => None,
         };
+        if let (Some(sum), Some(shapes)) = (&mut sum, &mut self.shapes) {
+            *sum = sum.with_shape(&Shape::decode(&shapes.get(record)?));
+        }
         Ok(Located { record, entry, sum })
     }
 
