@@ -51,7 +51,7 @@ verify-real: build ## fetch real data, store it in each codec, read everything b
 verify-real-sample: build ## the same on a sample, within three minutes
 	$(BIN)/python scripts/verify_real.py --sample
 
-bench-baseline: build ## speed beside loaderx 1.5.7 and a memory-mapped .npy (about ten minutes)
+bench-baseline: build ## speed beside loaderx 1.5.7 and a memory-mapped .npy (about four minutes)
 	$(BIN)/python bench/baseline.py
 
 bench-check: build ## the same at tiny sizes: does it run, are all answers right?

@@ -1,7 +1,9 @@
 """The plain baseline of speed: random gathers of this project, loaderx 1.5.7 and a memory-mapped .npy, side by side.
 
-python bench/baseline.py             about ten minutes (`make bench-baseline`)
-python bench/baseline.py --check     tiny sizes: do the benchmark and every engine's answers still hold?
+    python bench/baseline.py             about four minutes (`make bench-baseline`)
+    python bench/baseline.py --check     tiny sizes: do the benchmark and every engine's answers still hold?
+
+Compare only within one run, and only on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -37,9 +39,8 @@ def main() -> None:
     plan = Plan(batch=64, rounds=2, seconds=0.02) if options.check else Plan()
     machine = describe()
     print("\n".join(f"{name:<11}{value}" for name, value in machine.items()))
-    print(
-        f"{'plan':<11}batch {plan.batch}, {plan.rounds} interleaved rounds, median of their medians, page cache warm\n"
-    )
+    print(f"{'plan':<11}batch {plan.batch}, page cache warm, median of the medians of {plan.rounds} interleaved rounds")
+    print(f"{'beside':<11}the median over rounds of the ratio within a round\n")
     results: list[Result] = []
     for workload in WORKLOADS:
         if options.workload and workload.name not in options.workload:

@@ -292,9 +292,6 @@ def check_codec(codec: object) -> None:
 
 def create(path: Path, codec: str | None, level: int | None, schema: bytes | None) -> None:
     """Create a store unless another process is quicker."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "a store is a directory, and this is a file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         Store.create(path, codec or "zstd", level=level, schema=schema).close()
     except FileExistsError:

@@ -208,7 +208,7 @@ def test_paths_of_every_sort(tmp_path: Path, name: str, rows: Array) -> None:
             ds.compact()
     with pytest.raises(TypeError):
         DenseDataset(b"bytes")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="null"):
+    with pytest.raises(ValueError, match="NUL"):
         DenseDataset("nul\0", dtype="<f4", item_shape=())
 
 

@@ -151,7 +151,7 @@ fn parent_and_name(path: &Path) -> Result<(Arc<dyn Directory>, String)> {
 pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     let (dir, name) = parent_and_name(path)?;
     let bytes = read_small(&*dir, &name, 1 << 31).map_err(Error::io("read", path))?;
-    bytes.ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::NotFound.into()))
+    bytes.ok_or_else(|| Error::io("read", path)(rustix::io::Errno::NOENT.into()))
 }
 
 /// Replace a small file durably: temporary name, sync, rename, sync of the directory.

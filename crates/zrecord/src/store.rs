@@ -270,7 +270,7 @@ impl Store {
             if outcome.is_err() {
                 // What was written lies behind the header and is nobody's; space is given back if that still works.
                 let header = writer.header;
-                let _ = writer.cut_files(&header);
+                let _ = writer.write_header(header).and_then(|()| writer.cut_files(&header));
             }
             poison(&mut slot, outcome)
         })

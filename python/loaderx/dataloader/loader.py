@@ -229,6 +229,9 @@ class DataLoader:
             "loader.length the number of records"
         )
 
+    def __bool__(self) -> bool:
+        return True  # without this, truth would ask for the length
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"step={self._step}"
         return (

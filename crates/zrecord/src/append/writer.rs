@@ -63,16 +63,16 @@ impl Writer {
             Condition::Settled(header) => header,
             Condition::Tail { header, durable } => recover::cut_tail(open, &header, &durable)?,
             Condition::Unfinished(intent) => {
+                // Its writer was perhaps killed before its name was durable, and below it is all that holds some records.
+                self.sync_names()?;
                 self.touch_all(&intent.header)?;
                 recover::replay(self, &intent)?;
                 intent.header
             }
         };
-        self.remove_leftovers()?;
         if header.length == 0 {
             header.flags = FLAG_SUMS;
         }
-        self.cut_files(&header)?;
         let clean = found.state == HeaderState::Ours
             && header == found.header
             && found.slot.is_some_and(|slot| slot.header == header);
@@ -81,7 +81,15 @@ impl Writer {
             self.write_header(header)?;
         }
         self.header = header;
-        self.sync()
+        self.sync()?;
+        // Also a slot that was found: its writer was perhaps killed before it was durable.
+        self.sync_slots()?;
+        // Only now: an older header may be the durable one until here, and need what goes.
+        self.remove_leftovers()?;
+        self.cut_files(&header)?;
+        // Rows that were cut must not come back below the header of a later append.
+        self.sync_tables()?;
+        self.sync_names()
     }
 
     /// Remove a change that is done, and small files that never reached their names.
@@ -175,8 +183,12 @@ impl Writer {
         // Both slots lie in the file from the start, each padded to its sector.
         bytes.resize(SyncSlot::STRIDE, 0);
         self.slots.write_at(&bytes, next.position()).map_err(self.fail("write", names::SYNC))?;
-        self.slots.sync().map_err(self.fail("sync", names::SYNC))?;
+        self.sync_slots()?;
         self.slot = next;
         Ok(())
+    }
+
+    fn sync_slots(&self) -> Result<()> {
+        self.slots.sync().map_err(self.fail("sync", names::SYNC))
     }
 }

@@ -35,7 +35,7 @@ struct Node {
     locks: Mutex<i64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Content {
     now: Vec<u8>,
     durable: Vec<u8>,
@@ -64,6 +64,22 @@ impl MemoryDirectory {
         Self { path: self.path.clone(), names: Arc::new(Mutex::new(table)) }
     }
 
+    /// A copy that goes its own way, with the same changes unsynced and no lock held: what a killed process leaves.
+    pub(crate) fn copy(&self) -> Self {
+        let names = self.names.lock().unwrap();
+        let mut nodes: BTreeMap<*const Node, Arc<Node>> = BTreeMap::new();
+        let mut copy = |names: &Names| -> Names {
+            let mut of = |node| nodes.entry(Arc::as_ptr(node)).or_insert_with(|| Arc::new(node.copy())).clone();
+            names.iter().map(|(name, node)| (name.clone(), of(node))).collect()
+        };
+        let table = NameTable {
+            now: copy(&names.now),
+            durable: copy(&names.durable),
+            unsynced: names.unsynced.iter().map(copy).collect(),
+        };
+        Self { path: self.path.clone(), names: Arc::new(Mutex::new(table)) }
+    }
+
     /// Every file's bytes.
     pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let names = self.names.lock().unwrap();
@@ -72,6 +88,10 @@ impl MemoryDirectory {
 }
 
 impl Node {
+    fn copy(&self) -> Self {
+        Self { content: Mutex::new(self.content.lock().unwrap().clone()), locks: Mutex::default() }
+    }
+
     fn after_power_cut(&self, choose: &mut dyn FnMut(usize) -> usize) -> Arc<Self> {
         let content = self.content.lock().unwrap();
         let mut bytes = content.durable.clone();

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::Shape;
 use crate::options::Options;
 use crate::storage::Directory;
+use crate::storage::memory::MemoryDirectory;
 use crate::{Records, Store};
 
 /// A record of the twin.
@@ -150,8 +151,9 @@ pub(super) fn check_files(dir: &dyn Directory, store: &Store) {
     assert_eq!(chunk_bytes, 0, "the chunks end too early");
 }
 
-/// Whatever happened to the store before: it can be appended to, read, cut to its content, closed and opened.
-pub(super) fn check_usable(dir: &Arc<dyn Directory>, options: &Options, store: Store, content: &Twin) {
+/// Whatever happened to the store before: it can be appended to, read, cut to its content, closed and opened, and what was there
+/// when it was closed is durable.
+pub(super) fn check_usable(dir: &MemoryDirectory, options: &Options, store: Store, content: &Twin) {
     if store.codec() == Codec::ZstdDict && !store.has_dict().unwrap() {
         assert!(matches!(append(&store, &[plain(vec![1])]), Err(Error::MissingDictionary { .. })));
         store.install_dict(&DICT).unwrap();
@@ -161,8 +163,10 @@ pub(super) fn check_usable(dir: &Arc<dyn Directory>, options: &Options, store: S
     let expected = content.after(&Op::Append(new));
     assert_eq!(read(&store).unwrap(), expected);
     assert!(store.sums_known().unwrap());
-    check_files(&**dir, &store);
+    check_files(dir, &store);
     store.close().unwrap();
-    let store = Store::open_in(dir.clone(), options.clone()).unwrap();
-    assert_eq!(read(&store).unwrap(), expected);
+    for dir in [dir.power_cut(&mut |_| 0), dir.clone()] {
+        let store = Store::open_in(Arc::new(dir), options.clone()).unwrap();
+        assert_eq!(read(&store).unwrap(), expected);
+    }
 }

@@ -1,0 +1,282 @@
+"""How a loader ends: by close, with, break, garbage collection, Ctrl-C and the end of the program, with a full queue each time."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loaderx.dataloader import DataLoader, pipeline
+from loaderx.dataset import DenseDataset
+from loaderx.utils import from_numpy
+
+from support import run_python
+
+GENEROUS = 30.0
+"""Seconds that a slow machine may take for what a quiet one does at once."""
+
+
+@pytest.fixture(scope="session")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pipeline") / "ds"
+    from_numpy(path, np.arange(1000 * 64).reshape(1000, 64))
+    return path
+
+
+@pytest.fixture
+def ds(path: Path) -> Iterator[DenseDataset]:
+    with DenseDataset(path, read_only=True) as ds:
+        yield ds
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("loaderx-")]
+
+
+def soon(condition: Any) -> bool:
+    """Whether the condition comes true."""
+    deadline = time.monotonic() + GENEROUS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def filled(ds: DenseDataset, **options: Any) -> DataLoader:
+    """A loader that has given one batch and then filled its queue."""
+    loader = DataLoader({"x": ds}, batch_size=8, **options)
+    next(loader)
+    made = loader._pipeline
+    assert made is not None
+    assert soon(lambda: len(made.results) == 4 + 4)
+    return loader
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    gc.collect()
+    assert soon(lambda: not workers())
+
+
+def test_threads_start_with_the_first_batch(ds: DenseDataset) -> None:
+    with DataLoader({"x": ds}, num_workers=3, batch_size=8) as loader:
+        assert not workers()
+        next(loader)
+        assert len(workers()) == 3
+    assert not workers()
+
+
+def test_prefetching_is_bounded(ds: DenseDataset) -> None:
+    begun = itertools.count()
+    with DataLoader({"x": ds}, 2, 8, 3, transform=lambda batch: next(begun)) as loader:
+        for step in range(5):
+            next(loader)
+            assert soon(lambda: loader._pipeline is not None and len(loader._pipeline.results) == 2 + 3)  # noqa: B023
+            time.sleep(0.01)
+            assert next(begun) == step + 1 + 2 + 3
+            begun = itertools.count(step + 1 + 2 + 3)
+
+
+def test_nothing_is_held_but_what_is_ahead(ds: DenseDataset) -> None:
+    class Batch:
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+    alive: weakref.WeakSet[Batch] = weakref.WeakSet()
+    lock = threading.Lock()
+
+    def transform(batch: Any) -> Batch:
+        made = Batch(batch)
+        with lock:
+            alive.add(made)
+        return made
+
+    with DataLoader({"x": ds}, 2, 8, 3, transform=transform) as loader:
+        for _ in range(50):
+            next(loader)
+        assert soon(lambda: len(alive) <= 2 + 3)
+    assert soon(lambda: len(alive) == 0)
+
+
+def test_close(ds: DenseDataset) -> None:
+    filled(ds).close()
+    assert not workers()
+
+
+def test_with_and_break(ds: DenseDataset) -> None:
+    with filled(ds) as loader:
+        for _ in loader:
+            break
+    assert not workers()
+
+
+def test_break_out_of_an_unnamed_loader(ds: DenseDataset) -> None:
+    for _ in DataLoader({"x": ds}, batch_size=8):
+        break
+    assert soon(lambda: not workers())
+
+
+def test_the_last_reference(ds: DenseDataset) -> None:
+    loader = filled(ds)
+    reference = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert reference() is None
+    assert soon(lambda: not workers())
+
+
+def test_a_cycle_is_collected(ds: DenseDataset) -> None:
+    loader = filled(ds)
+    loader.self = loader  # type: ignore[attr-defined]
+    reference = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert reference() is None
+    assert soon(lambda: not workers())
+
+
+def test_a_loader_that_failed_is_collected(ds: DenseDataset) -> None:
+    def fail(batch: Any) -> Any:
+        raise ValueError("mine")
+
+    def use() -> weakref.ref[DataLoader]:
+        loader = DataLoader({"x": ds}, batch_size=8, transform=fail)
+        with pytest.raises(ValueError, match="mine"):
+            next(loader)
+        return weakref.ref(loader)
+
+    reference = use()
+    gc.collect()
+    assert reference() is None
+
+
+def test_many_loaders(ds: DenseDataset) -> None:
+    for i in range(100):
+        loader = DataLoader({"x": ds}, batch_size=8)
+        next(loader)
+        if i % 2:
+            loader.close()
+
+
+def test_close_does_not_wait_for_a_stuck_transform(ds: DenseDataset) -> None:
+    go_on = threading.Event()
+    loader = DataLoader({"x": ds}, batch_size=8, timeout=0.05, transform=lambda batch: go_on.wait())
+    with pytest.raises(TimeoutError):
+        next(loader)
+    start = time.monotonic()
+    loader.close()
+    assert time.monotonic() - start < GENEROUS / 2
+    go_on.set()
+
+
+def test_close_from_a_transform(ds: DenseDataset) -> None:
+    loader = DataLoader({"x": ds}, batch_size=8, transform=lambda batch: loader.close())
+    assert list(itertools.islice(loader, 100)) in ([], [None])
+
+
+def test_close_wakes_a_consumer_that_waits(ds: DenseDataset) -> None:
+    go_on = threading.Event()
+    loader = DataLoader({"x": ds}, batch_size=8, transform=lambda batch: go_on.wait())
+    ends: list[list[Any]] = []
+    consumers = [threading.Thread(target=lambda: ends.append(list(loader))) for _ in range(3)]
+    for consumer in consumers:
+        consumer.start()
+    assert soon(workers)
+    loader.close()
+    for consumer in consumers:
+        consumer.join(GENEROUS)
+    assert ends == [[], [], []]
+    go_on.set()
+
+
+def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def fail_third(thread: threading.Thread) -> None:
+        if thread.name == "loaderx-2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_third)
+    with DataLoader({"x": ds}, batch_size=8) as loader:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            next(loader)
+        monkeypatch.undo()
+        assert next(loader)["x"].shape == (8, 64)
+
+
+def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset) -> None:
+    loaders = [filled(ds) for _ in range(3)]
+    pipeline.stop_all()
+    assert not workers()
+    assert [list(itertools.islice(loader, 99)) for loader in loaders] == [[], [], []]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_while_waiting(ds: DenseDataset) -> None:
+    go_on = threading.Event()
+    with DataLoader({"x": ds}, batch_size=8, transform=lambda batch: go_on.wait() and batch) as loader:
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(loader)
+        go_on.set()
+        assert next(loader)["x"].shape == (8, 64)
+        assert loader.step == 1
+
+
+EXIT = """
+import sys, threading, time
+from loaderx import DataLoader, DenseDataset
+ds = DenseDataset(sys.argv[1])
+how = sys.argv[2]
+transform = (lambda batch: time.sleep(3600)) if how == "stuck" else (lambda batch: batch)
+loader = DataLoader({"x": ds}, batch_size=8, transform=transform, timeout=0.2 if how == "stuck" else None)
+try:
+    next(loader)
+except TimeoutError:
+    pass
+if how == "full":
+    time.sleep(0.05)
+elif how == "cycle":
+    loader.self = loader
+elif how == "error":
+    raise SystemExit("a message")
+elif how == "thread":
+    thread = threading.Thread(target=lambda: [next(loader) for _ in range(50)])
+    thread.start()
+"""
+
+
+@pytest.mark.parametrize("how", ["at once", "full", "cycle", "stuck", "error", "thread"])
+def test_the_end_of_the_program(path: Path, how: str) -> None:
+    for _ in range(20 if how == "at once" else 3):
+        done = run_python(EXIT, str(path), how)
+        assert done.stderr == ("a message\n" if how == "error" else "")
+        assert done.returncode == (1 if how == "error" else 0)
+        assert done.stdout == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_killed_program_leaves_no_process(path: Path) -> None:
+    code = EXIT + "\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+    process = subprocess.Popen([sys.executable, "-c", code, str(path), "full"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    assert process.wait(GENEROUS) == -signal.SIGKILL
+    process.stdout.close()
+    with DenseDataset(path) as ds:
+        assert ds[0].shape == (64,)
