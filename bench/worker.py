@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 ENGINES = Path(__file__).parent / "engines"
 
@@ -49,7 +50,7 @@ class Worker:
             self.compare(rng.integers(0, len(self.truth), batch))
         return {"records": len(self.truth) + batch * batches}
 
-    def compare(self, indices: np.ndarray) -> None:
+    def compare(self, indices: npt.NDArray[Any]) -> None:
         got, want = self.engine.gather(self.store, indices), self.truth[indices]
         if got.dtype != want.dtype or got.shape != want.shape or got.tobytes() != want.tobytes():
             raise ValueError(f"a wrong answer for records {indices[0]}, {indices[1:2]}, ...")

@@ -7,26 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 BLOCK_BYTES = 32 << 20
 SEED = 20260
 
-Maker = Callable[[np.random.Generator, int, tuple[int, ...]], np.ndarray]
+Maker = Callable[[np.random.Generator, int, tuple[int, ...]], npt.NDArray[Any]]
 
 
-def images(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+def images(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """A soft gradient of its own brightness under camera noise: zstd takes an image to about two thirds."""
     size = int(np.prod(shape))
     place = np.linspace(0, 3, size, dtype=np.float32) + rng.uniform(0, 6, (count, 1)).astype(np.float32)
     pixels = 10 * np.sin(place) + rng.uniform(60, 190, (count, 1)).astype(np.float32)
     pixels += 8 * rng.standard_normal((count, size), np.float32)
-    rows: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8).reshape(count, *shape)
+    rows: npt.NDArray[Any] = np.clip(pixels, 0, 255).astype(np.uint8).reshape(count, *shape)
     return rows
 
 
-def tokens(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+def tokens(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Word numbers as Zipf's law has them, the last quarter repeating the first: zstd takes it to two fifths."""
     words = (50_000 ** rng.random((count, *shape), np.float32)).astype(np.int32)
     phrase = words.shape[1] // 4
@@ -34,7 +36,7 @@ def tokens(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.n
     return words
 
 
-def labels(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+def labels(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     return rng.integers(0, 1000, (count, *shape))
 
 
@@ -50,7 +52,7 @@ class Workload:
     def record_bytes(self) -> int:
         return np.dtype(self.dtype).itemsize * int(np.prod(self.shape, dtype=np.int64))
 
-    def blocks(self) -> Iterator[np.ndarray]:
+    def blocks(self) -> Iterator[npt.NDArray[Any]]:
         step = max(1, BLOCK_BYTES // self.record_bytes)
         for number, start in enumerate(range(0, self.count, step)):
             rng = np.random.default_rng([SEED, number])

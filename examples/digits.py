@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy, train_dict
@@ -88,7 +89,7 @@ def main() -> None:
 # Data
 
 
-def read_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def read_digits() -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     """Images (n, 8, 8) uint8 with values 0 to 16 and labels (n,) int64: four fifths to train on, one to test."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
@@ -97,13 +98,13 @@ def read_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return images[:cut], labels[:cut], images[cut:], labels[cut:]
 
 
-def write_streams(folder: Path, images: np.ndarray, labels: np.ndarray, codec: str) -> None:
+def write_streams(folder: Path, images: npt.NDArray[Any], labels: npt.NDArray[Any], codec: str) -> None:
     dictionary = train_dict(images, tier="fast") if codec == "zstd_dict" else None
     from_numpy(folder / "image", images, codec=codec, dict_bytes=dictionary)
     from_numpy(folder / "label", labels, codec="raw")
 
 
-def scale(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def scale(batch: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """The loader's transform: pixels become floats in 0..1, one row an image."""
     return {"image": batch["image"].reshape(-1, 64).astype(np.float32) / 16, "label": batch["label"]}
 
@@ -136,14 +137,14 @@ class Network:
         }
         self.speed = {name: np.zeros_like(weight) for name, weight in self.weights.items()}
 
-    def forward(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def forward(self, images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         w = self.weights
         hidden = np.maximum(images @ w["w1"] + w["b1"], 0)
         scores = hidden @ w["w2"] + w["b2"]
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         return hidden, scores / scores.sum(axis=1, keepdims=True)
 
-    def learn(self, images: np.ndarray, labels: np.ndarray) -> float:
+    def learn(self, images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> float:
         """One step of gradient descent; returns the mean cross-entropy of the batch before it."""
         hidden, odds = self.forward(images)
         rows = np.arange(len(labels))
@@ -163,11 +164,11 @@ class Network:
             self.weights[name] += self.speed[name]
         return float(loss)
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        guesses: np.ndarray = self.forward(images)[1].argmax(axis=1)
+    def predict(self, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        guesses: npt.NDArray[Any] = self.forward(images)[1].argmax(axis=1)
         return guesses
 
-    def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
+    def accuracy(self, images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> float:
         batch = scale({"image": images, "label": labels})
         return float((self.predict(batch["image"]) == labels).mean())
 
@@ -193,8 +194,8 @@ def train(
     loader: DataLoader,
     start: int,
     stop: int,
-    test_images: np.ndarray | None = None,
-    test_labels: np.ndarray | None = None,
+    test_images: npt.NDArray[Any] | None = None,
+    test_labels: npt.NDArray[Any] | None = None,
 ) -> None:
     """Steps start..stop. The loader never ends and has no epochs: the step is all there is to count."""
     for step in range(start, stop):
@@ -208,7 +209,7 @@ def train(
 # The picture
 
 
-def draw(images: np.ndarray, labels: np.ndarray, guesses: np.ndarray, path: Path) -> None:
+def draw(images: npt.NDArray[Any], labels: npt.NDArray[Any], guesses: npt.NDArray[Any], path: Path) -> None:
     """A grid of the images, eight to a row; under each its label, and the network's guess where it differs."""
     columns, cell, gap, text = 8, 96, 16, 30
     rows = -(-len(images) // columns)

@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.sampler import Sampler
@@ -134,7 +135,7 @@ def check_loader(work: Path, records: Records, batch_size: int, mode: str, what:
     """One pass in one sampler mode: each batch against the indices it declares, and those against the sampler."""
     batch_size = min(batch_size, len(records))
     steps = len(records) // batch_size
-    seen: list[np.ndarray] = []
+    seen: list[npt.NDArray[Any]] = []
     streams = {"data": open_dataset(work / "data", records), "index": DenseDataset(work / "index")}
     with DataLoader(streams, batch_size=batch_size, mode=MODES[mode], seed=SEED) as loader:
         for batch, expected in zip(loader, order(len(records), batch_size, mode, steps), strict=False):
@@ -152,13 +153,15 @@ def check_loader(work: Path, records: Records, batch_size: int, mode: str, what:
     return steps * batch_size
 
 
-def order(length: int, batch_size: int, mode: str, steps: int) -> Iterator[np.ndarray]:
+def order(length: int, batch_size: int, mode: str, steps: int) -> Iterator[npt.NDArray[Any]]:
     sampler = Sampler(length, batch_size, MODES[mode], SEED)
     for _ in range(steps):
         yield np.array(sampler.next())
 
 
-def compare(got: np.ndarray | list[np.ndarray], records: Records, indices: np.ndarray, what: str) -> None:
+def compare(
+    got: npt.NDArray[Any] | list[npt.NDArray[Any]], records: Records, indices: npt.NDArray[Any], what: str
+) -> None:
     if len(got) != len(indices):
         raise MismatchError(f"{what}: {len(got)} records came for {len(indices)} indices")
     if isinstance(records, np.ndarray):
@@ -170,7 +173,7 @@ def compare(got: np.ndarray | list[np.ndarray], records: Records, indices: np.nd
             raise MismatchError(f"{what}: record {index} differs from what was written")
 
 
-def same(got: np.ndarray, want: np.ndarray) -> bool:
+def same(got: npt.NDArray[Any], want: npt.NDArray[Any]) -> bool:
     return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 
 
-def write(path: Path, rows: np.ndarray, codec: str) -> None:
+def write(path: Path, rows: npt.NDArray[Any], codec: str) -> None:
     from_numpy(path, rows, codec=codec)
 
 
@@ -17,8 +18,8 @@ def open_store(path: Path) -> DenseDataset:
     return DenseDataset(path)
 
 
-def gather(store: DenseDataset, indices: np.ndarray) -> np.ndarray:
-    batch: np.ndarray = store[indices]
+def gather(store: DenseDataset, indices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    batch: npt.NDArray[Any] = store[indices]
     return batch
 
 

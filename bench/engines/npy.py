@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
-def write(path: Path, rows: np.ndarray, codec: str) -> None:
+def write(path: Path, rows: npt.NDArray[Any], codec: str) -> None:
     path.mkdir()
     np.save(path / "rows.npy", rows)
 
 
-def open_store(path: Path) -> np.ndarray:
-    rows: np.ndarray = np.load(path / "rows.npy", mmap_mode="r")
+def open_store(path: Path) -> npt.NDArray[Any]:
+    rows: npt.NDArray[Any] = np.load(path / "rows.npy", mmap_mode="r")
     return rows
 
 
-def gather(store: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    batch: np.ndarray = store[indices]
+def gather(store: npt.NDArray[Any], indices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    batch: npt.NDArray[Any] = store[indices]
     return batch
 
 
-def close(store: np.ndarray) -> None:
+def close(store: npt.NDArray[Any]) -> None:
     pass

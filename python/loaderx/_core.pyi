@@ -7,24 +7,6 @@ from typing import Any, Literal, TypedDict, final, type_check_only
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "MAX_RANK",
-    "MAX_RECORD_LEN",
-    "ORDER_VERSION",
-    "CorruptRecordError",
-    "CorruptStoreError",
-    "Sampler",
-    "StaleStoreError",
-    "Store",
-    "StoreLockedError",
-    "UnsupportedCodecError",
-    "ZrecordError",
-    "__version__",
-    "build_dict",
-    "read_small_file",
-    "replace_file",
-]
-
 __version__: str
 MAX_RECORD_LEN: int
 ORDER_VERSION: int

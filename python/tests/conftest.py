@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import train_dict
-
 from support import Array, images
 
 # Time limits are pytest's business: a slow machine must not fail a property.

@@ -16,6 +16,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 CODECS = ("raw", "zstd", "zstd_dict")
+READ_OPTIONS: list[dict[str, Any]] = [{}, {"verify": "never"}, {"io": "pread"}, {"io": "mmap"}, {"read_only": True}]
 
 
 def contents(directory: Path) -> dict[str, str]:
@@ -30,7 +31,7 @@ def contents(directory: Path) -> dict[str, str]:
 def same(got: Any, want: Any) -> bool:
     """The same dtype, shape and bits (so NaNs count as equal to themselves)."""
     got, want = np.asarray(got), np.asarray(want)
-    return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+    return bool(got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes())
 
 
 def all_same(got: Sequence[Any], want: Sequence[Any]) -> bool:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from loaderx.dataset import DenseDataset
-
-from support import CODECS, Array, all_same, contents, same
+from support import CODECS, READ_OPTIONS, Array, all_same, contents, same
 from test_index import length_and_index
 
 DTYPES = st.one_of(
@@ -36,8 +35,11 @@ def random_array(dtype: Any, shape: tuple[int, ...], seed: int) -> Array:
     rng = np.random.default_rng(seed)
     size = int(np.prod(shape)) * dtype.itemsize
     if dtype.kind == "U":
-        return rng.integers(32, 96, size // 4).astype(dtype.byteorder + "u4").view(dtype).reshape(shape)
-    return rng.integers(0, 2 if dtype.kind == "b" else 256, size, np.uint8).view(dtype).reshape(shape)
+        bits: Array = rng.integers(32, 96, size // 4).astype(dtype.byteorder + "u4")
+    else:
+        bits = rng.integers(0, 2 if dtype.kind == "b" else 256, size, np.uint8)
+    found: Array = bits.view(dtype).reshape(shape)
+    return found
 
 
 def layouts(array: Array) -> dict[str, Array]:
@@ -61,7 +63,13 @@ def layouts(array: Array) -> dict[str, Array]:
 
 
 @settings(max_examples=60)
-@given(DTYPES, SHAPES, length_and_index(), st.sampled_from(["C", "Fortran", "strided", "reversed", "unaligned", "read-only", "byte-swapped"]), st.data())
+@given(
+    DTYPES,
+    SHAPES,
+    length_and_index(),
+    st.sampled_from(["C", "Fortran", "strided", "reversed", "unaligned", "read-only", "byte-swapped"]),
+    st.data(),
+)
 def test_indexing_equals_numpy(dtype: Any, item_shape: Any, case: Any, layout: str, data: st.DataObject) -> None:
     length, index = case
     array = random_array(dtype, (length, *item_shape), data.draw(st.integers(0, 99)))
@@ -88,9 +96,9 @@ def test_write_close_open_read(tmp_path: Path, codec: str, dictionary: bytes, ro
             assert ds.install_dict(dictionary) == len(dictionary)
         assert ds.append(rows[:12]) == 0
         assert ds.append(rows[12:]) == 12
-    for options in ({}, {"verify": "never"}, {"io": "pread"}, {"io": "mmap"}, {"read_only": True}):
-        with DenseDataset(tmp_path / "ds", **options) as ds:  # type: ignore[arg-type]
-            assert (len(ds), ds.dtype, ds.item_shape, ds.codec) == (20, np.float32, (2, 3), codec)
+    for options in READ_OPTIONS:
+        with DenseDataset(tmp_path / "ds", **options) as ds:
+            assert (len(ds), ds.dtype.str, ds.item_shape, ds.codec) == (20, "<f4", (2, 3), codec)
             assert ds.has_dict() == (codec == "zstd_dict")
             assert same(ds[:], rows)
             assert same(ds[0, 5, 2], rows[[0, 5, 2]])

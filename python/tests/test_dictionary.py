@@ -11,7 +11,6 @@ from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, RaggedDataset
 from loaderx.utils import dictionary, from_iterator, from_numpy, train_dict
 from loaderx.utils.dictionary import MAX_SAMPLES, SAMPLE_LIMIT, samples_of, spread
 from loaderx.zrecord import ZrecordError
-
 from support import images
 
 DATA = images(3000)

@@ -6,7 +6,23 @@ import numpy as np
 import pytest
 from loaderx.dataset.dtypes import as_array, from_stored_name, storable
 
-GOOD = ["<i4", ">i4", "|b1", "|u1", "<f2", "<f8", "<c8", ">c16", "<M8[s]", "<m8[ns]", "<M8[25ms]", "<M8", "|S5", "<U7", "|V3"]
+GOOD = [
+    "<i4",
+    ">i4",
+    "|b1",
+    "|u1",
+    "<f2",
+    "<f8",
+    "<c8",
+    ">c16",
+    "<M8[s]",
+    "<m8[ns]",
+    "<M8[25ms]",
+    "<M8",
+    "|S5",
+    "<U7",
+    "|V3",
+]
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -52,7 +68,24 @@ def test_dtypes_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "f4", "=f4", "<f3", "|i4", "|O", "|T16", "i4,f4", "<M8[xx]", "<i99999999999", "<f4\n", "(2,)<i4", "|V0", "|S0", "x" * 999]
+    "name",
+    [
+        "",
+        "f4",
+        "=f4",
+        "<f3",
+        "|i4",
+        "|O",
+        "|T16",
+        "i4,f4",
+        "<M8[xx]",
+        "<i99999999999",
+        "<f4\n",
+        "(2,)<i4",
+        "|V0",
+        "|S0",
+        "x" * 999,
+    ],
 )
 def test_a_stored_name_that_is_none(name: str) -> None:
     with pytest.raises(ValueError, match="expected the name of a fixed-width NumPy dtype"):
@@ -71,7 +104,7 @@ def test_as_array_converts_byte_order_only() -> None:
         with pytest.raises(ValueError, match="x: expected dtype '<i4', found"):
             as_array(np.array([1, 0], other), little, "x")
     with pytest.raises(TypeError, match="x: expected dtype '<i4': dtype object has no fixed width"):
-        as_array([None], little, "x")
+        as_array(np.array([None]), little, "x")
     with pytest.raises(ValueError, match="x: not an array of one shape"):
         as_array([[1], [1, 2]], little, "x")
     with pytest.raises(TypeError, match="x: a masked array"):

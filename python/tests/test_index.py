@@ -14,7 +14,10 @@ from loaderx.dataset.index import indices, single, wrap
 @st.composite
 def length_and_index(draw: st.DrawFn) -> tuple[int, Any]:
     length = draw(st.integers(0, 40))
-    forms = [st.slices(length), st.lists(st.booleans(), min_size=length, max_size=length).map(lambda v: np.array(v, bool))]
+    forms = [
+        st.slices(length),
+        st.lists(st.booleans(), min_size=length, max_size=length).map(lambda v: np.array(v, bool)),
+    ]
     if length:
         valid = st.lists(st.integers(-length, length - 1), max_size=60)
         dtypes = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
@@ -61,7 +64,9 @@ def test_an_array_of_one_is_a_record_set() -> None:
     assert single(np.array([3])) is None
 
 
-@pytest.mark.parametrize("index", [5, -6, 2**70, [0, 5], [-6], (1, 9), np.array([7], np.uint64), [2**63], [2**64], [-(2**70)]])
+@pytest.mark.parametrize(
+    "index", [5, -6, 2**70, [0, 5], [-6], (1, 9), np.array([7], np.uint64), [2**63], [2**64], [-(2**70)]]
+)
 def test_out_of_range(index: Any) -> None:
     with pytest.raises(IndexError, match=r"index -?\d+ is out of range"):
         indices(index, 5)
@@ -88,7 +93,21 @@ def test_more_than_one_dimension(index: Any) -> None:
 
 @pytest.mark.parametrize(
     "index",
-    [1.0, np.float32(1), [0.0], np.array([]), np.array([1.5]), "1", b"1", None, [None], ["a"], {0, 1}, {0: 1}, iter([0])],
+    [
+        1.0,
+        np.float32(1),
+        [0.0],
+        np.array([]),
+        np.array([1.5]),
+        "1",
+        b"1",
+        None,
+        [None],
+        ["a"],
+        {0, 1},
+        {0: 1},
+        iter([0]),
+    ],
 )
 def test_what_selects_no_records(index: Any) -> None:
     with pytest.raises(TypeError, match="selects no records: expected an integer"):
@@ -109,5 +128,6 @@ def test_a_bool_is_no_index(index: Any) -> None:
 
 
 def test_nothing_selects_nothing() -> None:
-    for index in ([], (), slice(0, 0), np.zeros(0, np.int64), np.zeros(0, bool)):
+    forms: list[Any] = [[], (), slice(0, 0), np.zeros(0, np.int64), np.zeros(0, bool)]
+    for index in forms:
         assert indices(index, 0).shape == (0,)

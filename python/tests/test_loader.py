@@ -24,7 +24,6 @@ from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import CorruptRecordError
-
 from support import Array, all_same, same
 
 COUNT = 23
@@ -299,7 +298,9 @@ with MSDataset(sys.argv[1]) as ds, DataLoader(ds, batch_size=5) as loader:
     with MSDataset(root) as ds, DataLoader(ds, batch_size=5) as loader:
         steps(loader, 4)
         state = json.dumps(loader.state_dict())
-    done = subprocess.run([sys.executable, "-c", code, str(root), state], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root), state], capture_output=True, text=True, check=True, timeout=60
+    )
     assert json.loads(done.stdout) == unbroken(7)[4:]
 
 
@@ -407,12 +408,16 @@ def test_bad_arguments(streams: Any, arguments: dict[str, Any], error: type[Exce
 
 def test_streams_of_unequal_length(streams: Any, tmp_path: Path) -> None:
     from_numpy(tmp_path / "short", np.zeros(3))
-    with DenseDataset(tmp_path / "short") as short, pytest.raises(
-        ValueError, match="equally many records in each, found {'image': 23, 'index': 23, 'token': 23, 'short': 3}"
+    with (
+        DenseDataset(tmp_path / "short") as short,
+        pytest.raises(
+            ValueError, match="equally many records in each, found {'image': 23, 'index': 23, 'token': 23, 'short': 3}"
+        ),
     ):
         DataLoader(streams | {"short": short}, batch_size=2)
-    with DenseDataset(tmp_path / "none", dtype="i4", item_shape=()) as none, pytest.raises(
-        ValueError, match="at least one record, found {'none': 0}"
+    with (
+        DenseDataset(tmp_path / "none", dtype="i4", item_shape=()) as none,
+        pytest.raises(ValueError, match="at least one record, found {'none': 0}"),
     ):
         DataLoader({"none": none}, batch_size=1)
 
@@ -427,13 +432,20 @@ def test_a_batch_larger_than_the_length(streams: Any) -> None:
 def test_states_that_are_refused(streams: Any) -> None:
     with DataLoader(streams, batch_size=5) as loader:
         state = loader.state_dict()
-        for name, value in [("seed", 1), ("mode", 0), ("batch_size", 6), ("length", 24), ("version", 9), ("order_version", 9)]:
+        for name, value in [
+            ("seed", 1),
+            ("mode", 0),
+            ("batch_size", 6),
+            ("length", 24),
+            ("version", 9),
+            ("order_version", 9),
+        ]:
             with pytest.raises(ValueError, match=f"state: {name}: expected this loader's {state[name]}, found {value}"):
                 loader.load_state_dict(state | {name: value})
         with pytest.raises(ValueError, match=r"missing: \['seed'\], unknown: \['sede'\]"):
             loader.load_state_dict({("sede" if name == "seed" else name): value for name, value in state.items()})
         with pytest.raises(TypeError, match=r"state: step: expected an integer, found 1\.0"):
-            loader.load_state_dict(state | {"step": 1.0})  # type: ignore[dict-item]
+            loader.load_state_dict(state | {"step": 1.0})
         with pytest.raises(ValueError, match="state: step: expected at least 0"):
             loader.load_state_dict(state | {"step": -1})
         with pytest.raises(TypeError, match="state: expected a mapping, found list"):

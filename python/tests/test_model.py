@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from loaderx.dataset import DenseDataset, RaggedDataset
-
 from support import all_same, swap_last
 
 

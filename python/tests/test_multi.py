@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
-
-from support import Array, all_same, contents, same, swap_last
+from support import all_same, contents, same, swap_last
 
 COUNT = 12
 IMAGES = np.arange(COUNT * 4, dtype=np.uint8).reshape(COUNT, 2, 2)
@@ -61,7 +60,13 @@ def test_streams(root: Path) -> None:
 
 def test_names(root: Path) -> None:
     assert MSDataset(root, names=["token", "image"]).names == ["token", "image"]
-    for names, error in [("image", TypeError), ([1], TypeError), ([], ValueError), (["image", "image"], ValueError)]:
+    bad: list[tuple[Any, type[Exception]]] = [
+        ("image", TypeError),
+        ([1], TypeError),
+        ([], ValueError),
+        (["image", "image"], ValueError),
+    ]
+    for names, error in bad:
         with pytest.raises(error, match="names: expected"):
             MSDataset(root, names=names)
     with pytest.raises(Exception, match="nothing"):

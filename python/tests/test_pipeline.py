@@ -20,7 +20,6 @@ import pytest
 from loaderx.dataloader import DataLoader, pipeline
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
-
 from support import run_python
 
 GENEROUS = 30.0
@@ -84,7 +83,7 @@ def test_prefetching_is_bounded(ds: DenseDataset) -> None:
     with DataLoader({"x": ds}, 2, 8, 3, transform=lambda batch: next(begun)) as loader:
         for step in range(5):
             next(loader)
-            assert soon(lambda: loader._pipeline is not None and len(loader._pipeline.results) == 2 + 3)  # noqa: B023
+            assert soon(lambda: loader._pipeline is not None and len(loader._pipeline.results) == 2 + 3)
             time.sleep(0.01)
             assert next(begun) == step + 1 + 2 + 3
             begun = itertools.count(step + 1 + 2 + 3)

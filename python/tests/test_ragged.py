@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from loaderx import _core
 from loaderx.dataset import RaggedDataset
-from loaderx.zrecord import CorruptStoreError
-
-from support import CODECS, Array, all_same, contents, same, swap_last
+from loaderx.zrecord import CorruptRecordError, CorruptStoreError
+from support import CODECS, READ_OPTIONS, Array, all_same, contents, same, swap_last
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -23,9 +22,9 @@ def test_write_close_open_read(tmp_path: Path, codec: str, dictionary: bytes, re
             ds.install_dict(dictionary)
         assert ds.append(records[:4]) == 0
         assert ds.append(records[4:]) == 4
-    for options in ({}, {"verify": "never"}, {"io": "pread"}, {"io": "mmap"}, {"read_only": True}):
-        with RaggedDataset(tmp_path / "ds", **options) as ds:  # type: ignore[arg-type]
-            assert (len(ds), ds.dtype, ds.codec) == (9, np.int32, codec)
+    for options in READ_OPTIONS:
+        with RaggedDataset(tmp_path / "ds", **options) as ds:
+            assert (len(ds), ds.dtype.str, ds.codec) == (9, "<i4", codec)
             assert all_same(ds[:], records)
             assert all_same(ds[0, 2, -1], [records[i] for i in (0, 2, -1)])
             assert same(ds[4], records[4])
@@ -33,7 +32,9 @@ def test_write_close_open_read(tmp_path: Path, codec: str, dictionary: bytes, re
 
 @settings(max_examples=40)
 @given(st.lists(npst.array_shapes(min_dims=0, max_dims=7, min_side=0, max_side=3), min_size=1, max_size=8), st.data())
-def test_each_record_keeps_its_shape(tmp_path_factory: pytest.TempPathFactory, shapes: list[tuple[int, ...]], data: st.DataObject) -> None:
+def test_each_record_keeps_its_shape(
+    tmp_path_factory: pytest.TempPathFactory, shapes: list[tuple[int, ...]], data: st.DataObject
+) -> None:
     dtype = data.draw(st.sampled_from(["|u1", "<i2", ">i4", "<f8", "|S3", "<M8[s]", "<c16"]))
     rng = np.random.default_rng(0)
     records = [rng.integers(0, 9, shape).astype(dtype) for shape in shapes]
@@ -78,7 +79,14 @@ def test_bytes_are_uint8_records(tmp_path: Path) -> None:
 
 def test_every_memory_order(tmp_path: Path) -> None:
     base = np.arange(24, dtype=np.int32).reshape(4, 6)
-    records = [base[::2], base[:, ::-1], base.T, np.asfortranarray(base), np.broadcast_to(base[0], (3, 6)), base.astype(">i4")]
+    records = [
+        base[::2],
+        base[:, ::-1],
+        base.T,
+        np.asfortranarray(base),
+        np.broadcast_to(base[0], (3, 6)),
+        base.astype(">i4"),
+    ]
     with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
         ds.append(records)
         assert all_same(ds[:], [np.ascontiguousarray(record, np.int32) for record in records])
@@ -110,7 +118,15 @@ def test_pickle_and_repr(ragged: RaggedDataset, records: list[Array]) -> None:
 def as_written_by_1x(path: Path, records: list[Array], shapes: list[list[int]] | None = None) -> None:
     """A store of the layout of loaderx 1.x: shapes in the schema, and a plain version 3 header."""
     listed = [list(record.shape) for record in records] if shapes is None else shapes
-    values = {"format": "loaderx-zrecord", "version": 1, "kind": "ragged", "dtype": "<i4", "codec": "raw", "shapes": listed, "mine": 1}
+    values = {
+        "format": "loaderx-zrecord",
+        "version": 1,
+        "kind": "ragged",
+        "dtype": "<i4",
+        "codec": "raw",
+        "shapes": listed,
+        "mine": 1,
+    }
     store = _core.Store.create(path, "raw", schema=msgpack.packb(values))
     store.append_list(records)
     store.close()
@@ -183,7 +199,9 @@ def test_records_that_are_no_multiple_of_the_item(tmp_path: Path) -> None:
     with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
         ds.append([np.arange(2, dtype=np.int32)])
         ds._store.append(b"abcde", [0])
-        with pytest.raises(CorruptStoreError, match="record 1: expected a multiple of the 4 bytes of '<i4', found 5 bytes"):
+        with pytest.raises(
+            CorruptStoreError, match="record 1: expected a multiple of the 4 bytes of '<i4', found 5 bytes"
+        ):
             ds[0, 1]
         assert ds[0].tolist() == [0, 1]
 
@@ -193,5 +211,17 @@ def test_a_shape_table_that_does_not_fit(ragged: RaggedDataset) -> None:
     with (ragged.path / "0.shape").open("r+b") as file:
         file.seek(32 + 4)
         file.write((3).to_bytes(4, "little"))
-    with pytest.raises(CorruptStoreError, match="record 1: its shape does not fit its 4 items"):
+    with pytest.raises(CorruptRecordError, match="record 1.*checksum"):
         RaggedDataset(ragged.path)[1]
+    with pytest.raises(CorruptStoreError, match="record 1: its shape does not fit its 4 items"):
+        RaggedDataset(ragged.path, verify="never")[1]
+
+
+def test_shapes_that_a_plain_writer_left_behind(ragged: RaggedDataset) -> None:
+    """What loaderx 1.x leaves of our store: it knows neither `.shape` files nor the header's checksum over its own bytes."""
+    ragged.close()
+    header = bytearray((ragged.path / "meta.zr").read_bytes())
+    header[14] -= 1
+    (ragged.path / "meta.zr").write_bytes(header)
+    with pytest.raises(CorruptStoreError, match="loaderx 1.x, which does not know these files, changed the store"):
+        RaggedDataset(ragged.path)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from loaderx import zrecord
 from loaderx.zrecord import CODECS, MAX_RECORD_LEN, UnsupportedCodecError, Zrecord, ZrecordError, build_dict
-
 from support import Array, contents, images
 
 
@@ -30,7 +29,13 @@ def test_names() -> None:
     assert CODECS == {"raw": 0, "zstd": 1, "zstd_dict": 2}
     assert MAX_RECORD_LEN == 2**31
     assert all(hasattr(zrecord, name) for name in zrecord.__all__)
-    for name in ("CorruptStoreError", "CorruptRecordError", "StaleStoreError", "StoreLockedError", "UnsupportedCodecError"):
+    for name in (
+        "CorruptStoreError",
+        "CorruptRecordError",
+        "StaleStoreError",
+        "StoreLockedError",
+        "UnsupportedCodecError",
+    ):
         assert issubclass(getattr(zrecord, name), ZrecordError)
     assert issubclass(ZrecordError, RuntimeError)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .source import Source
 
@@ -14,7 +16,7 @@ FOLDER = "usr/share/datasets/fashion-mnist"
 PARTS = ("train", "t10k")
 
 
-def read_idx(path: Path) -> np.ndarray:
+def read_idx(path: Path) -> npt.NDArray[Any]:
     """The IDX format: two zero bytes, a type, the rank, big-endian dimensions, then the bytes."""
     content = gzip.decompress(path.read_bytes())
     rank = content[3]
@@ -22,11 +24,11 @@ def read_idx(path: Path) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
-def load_images(root: Path) -> np.ndarray:
+def load_images(root: Path) -> npt.NDArray[Any]:
     return np.concatenate([read_idx(root / FOLDER / f"{part}-images-idx3-ubyte.gz") for part in PARTS])
 
 
-def load_labels(root: Path) -> np.ndarray:
+def load_labels(root: Path) -> npt.NDArray[Any]:
     labels = [read_idx(root / FOLDER / f"{part}-labels-idx1-ubyte.gz") for part in PARTS]
     return np.concatenate(labels).astype(np.int64)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .source import Source
 
 FILE = "usr/share/metastudent-data/dataset_201401/BPO/goasp.fasta.psq"
 
 
-def load(root: Path) -> list[np.ndarray]:
+def load(root: Path) -> list[npt.NDArray[Any]]:
     """A BLAST database stores the sequences one after another, each between two zero bytes."""
     residues = np.fromfile(root / FILE, np.uint8)
     zeros = np.flatnonzero(residues == 0)

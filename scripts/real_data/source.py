@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 # Dense: one array, a record a row of axis 0. Ragged: a list, an array a record.
-Records = np.ndarray | list[np.ndarray]
+Records = npt.NDArray[Any] | list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)

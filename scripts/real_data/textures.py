@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .source import Source
 
 ARCHIVE = "usr/share/games/ufoai/base/0textures.pk3"
 
 
-def load(root: Path) -> list[np.ndarray]:
+def load(root: Path) -> list[npt.NDArray[Any]]:
     with zipfile.ZipFile(root / ARCHIVE) as archive:
         names = [name for name in archive.namelist() if name.lower().endswith((".png", ".jpg"))]
         return [np.frombuffer(archive.read(name), np.uint8) for name in names]

@@ -110,7 +110,8 @@ fn survey(open: &Open, header: &Header) -> Result<Survey> {
         let place = Place { record, entry };
         if !lies_within(&entry, header) {
             let found = format!("{} bytes stored, {} logical", entry.stored, entry.logical);
-            let expected = format!("a record before chunk {}, offset {}", header.tail_chunk, header.tail_offset);
+            let expected =
+                format!("a record before chunk {}, offset {}", header.tail_chunk, header.tail_offset);
             return Err(damaged(&place, "its table entry", found, expected));
         }
         if entry.stored == 0 { &mut survey.empty } else { &mut survey.records }.push(place);
@@ -119,8 +120,14 @@ fn survey(open: &Open, header: &Header) -> Result<Survey> {
     survey.records.sort_unstable_by_key(Place::start);
     for (place, next) in survey.records.iter().zip(survey.records.iter().skip(1)) {
         if next.start() < place.start().after(place) && next.entry.chunk == place.entry.chunk {
-            let expected = format!("offset {} or beyond, where record {} ends", place.entry.end(), place.record);
-            return Err(damaged(next, "it overlaps another record", format!("offset {}", next.entry.offset), expected));
+            let expected =
+                format!("offset {} or beyond, where record {} ends", place.entry.end(), place.record);
+            return Err(damaged(
+                next,
+                "it overlaps another record",
+                format!("offset {}", next.entry.offset),
+                expected,
+            ));
         }
     }
     for records in survey.records.chunk_by(|a, b| a.entry.chunk == b.entry.chunk) {
@@ -128,7 +135,12 @@ fn survey(open: &Open, header: &Header) -> Result<Survey> {
         let length = open.chunks.length(last.entry.chunk.into())?;
         if last.entry.end() > length {
             let found = format!("byte {}", last.entry.end());
-            return Err(damaged(last, "its end", found, format!("at most {length}, the length of the chunk")));
+            return Err(damaged(
+                last,
+                "its end",
+                found,
+                format!("at most {length}, the length of the chunk"),
+            ));
         }
     }
     Ok(survey)
@@ -157,7 +169,8 @@ impl Cursor {
 
     /// The offset as entries and headers hold it.
     fn offset(self) -> Result<u32> {
-        u32::try_from(self.offset).map_err(|_| Error::Internal("compaction moved a record beyond its chunk".to_owned()))
+        u32::try_from(self.offset)
+            .map_err(|_| Error::Internal("compaction moved a record beyond its chunk".to_owned()))
     }
 
     /// As the tail of a header: a chunk without a free byte is followed by the next one.
@@ -188,7 +201,9 @@ impl<'a> Window<'a> {
 
     /// Whether the destination covers bytes that are still to be moved.
     fn overwrites_itself(&self) -> bool {
-        self.records.first().is_some_and(|first| first.entry.chunk == self.end.chunk && first.start() < self.end)
+        self.records
+            .first()
+            .is_some_and(|first| first.entry.chunk == self.end.chunk && first.start() < self.end)
     }
 
     /// The records' new entries, by record.
@@ -197,7 +212,12 @@ impl<'a> Window<'a> {
         let mut changes = Vec::with_capacity(self.records.len());
         for place in self.records {
             let entry = Entry { chunk: at.chunk, offset: at.offset()?, ..place.entry };
-            changes.push(Change { record: place.record, entry, sum: Sum::default(), shape: Shape::default() });
+            changes.push(Change {
+                record: place.record,
+                entry,
+                sum: Sum::default(),
+                shape: Shape::default(),
+            });
             at = at.after(place);
         }
         changes.sort_unstable_by_key(|change| change.record);
@@ -246,7 +266,12 @@ impl Mover<'_> {
         Ok(())
     }
 
-    fn step_with_intent(&mut self, window: &Window<'_>, mut changes: Vec<Change>, payload: Vec<u8>) -> Result<()> {
+    fn step_with_intent(
+        &mut self,
+        window: &Window<'_>,
+        mut changes: Vec<Change>,
+        payload: Vec<u8>,
+    ) -> Result<()> {
         let records: Vec<u64> = changes.iter().map(|change| change.record).collect();
         let rows = rows::read(self.open, &self.writer.header, &records)?;
         for (change, row) in changes.iter_mut().zip(rows) {

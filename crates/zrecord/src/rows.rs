@@ -29,7 +29,12 @@ pub(crate) fn read(open: &Open, header: &Header, records: &[u64]) -> Result<Vec<
         let Some(&first) = run.first() else { continue };
         let start = rows.len();
         for (&record, entry) in run.iter().zip(cells(&open.loc, first, run.len())?) {
-            rows.push(Change { record, entry: Entry::decode(&entry), sum: Sum::default(), shape: Shape::default() });
+            rows.push(Change {
+                record,
+                entry: Entry::decode(&entry),
+                sum: Sum::default(),
+                shape: Shape::default(),
+            });
         }
         let new = rows.get_mut(start..).unwrap_or_default();
         if header.has(FLAG_SUMS) {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-DType = np.dtype[np.generic]
+DType = np.dtype[Any]
 
 # `dtype.str` of every dtype accepted below: byte order, kind, width, and the unit of datetimes.
 STORED_NAME = re.compile(r"[<>|][biufcmMSUV]\d{1,10}(\[\d*[A-Za-z]{1,2}\])?")
@@ -57,7 +58,7 @@ def from_stored_name(name: str) -> DType:
     return dtype
 
 
-def as_array(values: npt.ArrayLike, dtype: DType, what: str) -> npt.NDArray[np.generic]:
+def as_array(values: npt.ArrayLike, dtype: DType, what: str) -> npt.NDArray[Any]:
     """`values` as an array of exactly `dtype`, in any memory order; only a difference of byte order is converted.
 
     Raises:

@@ -68,17 +68,24 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
     ) -> None:
         super().__init__(path, dtype, None, codec, schema, level=level, verify=verify, io=io, read_only=read_only)
         try:
-            self._check_listed_shapes()
+            self._check_shapes()
         except CorruptStoreError:
             self.close()
             raise
 
-    def _check_listed_shapes(self) -> None:
-        shapes = self._schema.shapes
-        if shapes is not None and len(shapes) != len(self):
+    def _check_shapes(self) -> None:
+        """CorruptStoreError where a loaderx 1.x that knows no `.shape` files wrote to this store, and the shapes are lost."""
+        listed = self._schema.shapes
+        if listed is not None and len(listed) != len(self):
             raise CorruptStoreError(
-                f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(shapes)}: either loaderx "
-                "1.x was cut while it wrote this store, or it wrote to one whose shapes lie in .shape files"
+                f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(listed)}: "
+                "loaderx 1.x was cut while it wrote this store, or wrote to one whose shapes lie in .shape files"
+            )
+        plain = not (self._store.has_shapes or self._store.sums_known)
+        if listed is None and plain and (self.path / "0.shape").exists():
+            raise CorruptStoreError(
+                f"{self.path}: expected the shapes of the .shape files to be those of the records, found that loaderx 1.x, "
+                "which does not know these files, changed the store since"
             )
 
     def _record(self, index: int) -> Array:
@@ -150,7 +157,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         length = super().refresh()
         if self._schema.shapes is not None:
             self._schema = schemas.read(self.path)
-            self._check_listed_shapes()
+        self._check_shapes()
         return length
 
     def _adopt_listed_shapes(self) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 DRIVER = Path(__file__).with_name("driver.py")
-Records = np.ndarray | Sequence[np.ndarray]
+Records = npt.NDArray[Any] | Sequence[npt.NDArray[Any]]
 
 
 class PublishedError(Exception):
@@ -61,7 +62,7 @@ class Published:
         path.write_bytes(content)
         return path
 
-    def write_dense(self, path: Path, rows: np.ndarray, codec: str, dict_bytes: bytes | None = None) -> None:
+    def write_dense(self, path: Path, rows: npt.NDArray[Any], codec: str, dict_bytes: bytes | None = None) -> None:
         self._ask(
             "write",
             kind="dense",
@@ -74,7 +75,7 @@ class Published:
     def write_ragged(
         self,
         path: Path,
-        records: Sequence[np.ndarray],
+        records: Sequence[npt.NDArray[Any]],
         dtype: str,
         codec: str,
         dict_bytes: bytes | None = None,
@@ -82,14 +83,14 @@ class Published:
         data, dict_path = self._save(list(records)), self._save_bytes(dict_bytes)
         self._ask("write", kind="ragged", path=path, data=data, dtype=dtype, codec=codec, dict=dict_path)
 
-    def read_dense(self, path: Path, indices: Sequence[int] | None = None) -> np.ndarray:
+    def read_dense(self, path: Path, indices: Sequence[int] | None = None) -> npt.NDArray[Any]:
         out = next(self._names).with_suffix(".npz")
         self._ask("read", kind="dense", path=path, indices=indices, out=out)
         with np.load(out) as file:
-            rows: np.ndarray = file["rows"]
+            rows: npt.NDArray[Any] = file["rows"]
             return rows
 
-    def read_ragged(self, path: Path, indices: Sequence[int] | None = None) -> list[np.ndarray]:
+    def read_ragged(self, path: Path, indices: Sequence[int] | None = None) -> list[npt.NDArray[Any]]:
         out = next(self._names).with_suffix(".npz")
         self._ask("read", kind="ragged", path=path, indices=indices, out=out)
         with np.load(out) as file:
@@ -105,7 +106,7 @@ class Published:
         stats: dict[str, int] = self._ask("compact", kind=kind, path=path)
         return stats
 
-    def train_dict(self, rows: np.ndarray) -> bytes:
+    def train_dict(self, rows: npt.NDArray[Any]) -> bytes:
         out = next(self._names).with_suffix(".bin")
         self._ask("train", data=self._save(rows), out=out)
         return out.read_bytes()

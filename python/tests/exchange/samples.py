@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 CODECS = ("raw", "zstd", "zstd_dict")
 
@@ -28,7 +30,7 @@ RAGGED_SHAPES: dict[str, list[tuple[int, ...]]] = {
 }
 
 
-def dense_rows(dtype: str, shape: tuple[int, ...], count: int, seed: int = 0) -> np.ndarray:
+def dense_rows(dtype: str, shape: tuple[int, ...], count: int, seed: int = 0) -> npt.NDArray[Any]:
     """Rows that compress a little: each byte is drawn from a few values, and shared runs give a dictionary work."""
     kind = np.dtype(dtype)
     rng = np.random.default_rng(seed)
@@ -41,12 +43,12 @@ def dense_rows(dtype: str, shape: tuple[int, ...], count: int, seed: int = 0) ->
     return data.view(kind).reshape(count, *shape)
 
 
-def ragged_records(name: str, dtype: str = "<i4", seed: int = 0) -> list[np.ndarray]:
+def ragged_records(name: str, dtype: str = "<i4", seed: int = 0) -> list[npt.NDArray[Any]]:
     rng = np.random.default_rng(seed)
     return [rng.integers(0, 50, shape).astype(dtype) for shape in RAGGED_SHAPES[name]]
 
 
-def swap_last(records: Iterable[np.ndarray], indices: Iterable[int]) -> list[np.ndarray]:
+def swap_last(records: Iterable[npt.NDArray[Any]], indices: Iterable[int]) -> list[npt.NDArray[Any]]:
     """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
     kept = list(records)
     for index in sorted(set(indices), reverse=True):
@@ -55,12 +57,12 @@ def swap_last(records: Iterable[np.ndarray], indices: Iterable[int]) -> list[np.
     return kept
 
 
-def stack(records: Sequence[np.ndarray], like: np.ndarray) -> np.ndarray:
+def stack(records: Sequence[npt.NDArray[Any]], like: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The records as one array with the dtype (byte order too) and item shape of `like`."""
     return np.array(records, like.dtype).reshape(len(records), *like.shape[1:])
 
 
-def assert_same(got: np.ndarray, want: np.ndarray) -> None:
+def assert_same(got: npt.NDArray[Any], want: npt.NDArray[Any]) -> None:
     """The same bits under the same dtype and shape: NaN payloads and byte order included."""
     got, want = np.asarray(got), np.asarray(want)
     assert got.dtype.str == want.dtype.str
@@ -68,7 +70,7 @@ def assert_same(got: np.ndarray, want: np.ndarray) -> None:
     assert got.tobytes() == want.tobytes()
 
 
-def assert_same_records(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> None:
+def assert_same_records(got: Sequence[npt.NDArray[Any]], want: Sequence[npt.NDArray[Any]]) -> None:
     assert len(got) == len(want)
     for one, other in zip(got, want, strict=True):
         assert_same(one, other)

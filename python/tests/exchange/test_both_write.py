@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
@@ -31,17 +33,17 @@ def sums_known(store: Path) -> bool:
     return _core.Store.open(store, read_only=True).sums_known
 
 
-def batch(count: int, seed: int) -> np.ndarray:
+def batch(count: int, seed: int) -> npt.NDArray[Any]:
     return dense_rows("<i4", (12,), count, seed)
 
 
 class Turns:
     """One dense store that both sides change, beside the list of records that it must hold."""
 
-    def __init__(self, published: Published, store: Path, rows: np.ndarray) -> None:
+    def __init__(self, published: Published, store: Path, rows: npt.NDArray[Any]) -> None:
         self.published, self.store, self.like, self.records = published, store, rows, list(rows)
 
-    def we_append(self, rows: np.ndarray) -> None:
+    def we_append(self, rows: npt.NDArray[Any]) -> None:
         with DenseDataset(self.store) as ours:
             assert ours.append(rows) == len(self.records)
         self.records += list(rows)
@@ -58,7 +60,7 @@ class Turns:
             ours.compact()
         self.check()
 
-    def they_append(self, rows: np.ndarray) -> None:
+    def they_append(self, rows: npt.NDArray[Any]) -> None:
         self.published.append("dense", self.store, rows)
         self.records += list(rows)
         self.check()

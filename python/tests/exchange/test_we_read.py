@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
@@ -26,7 +28,7 @@ COUNT = 300
 DELETED = (0, 5, 7, 150, 298, 299)
 
 
-def check_dense(store: Path, rows: np.ndarray) -> None:
+def check_dense(store: Path, rows: npt.NDArray[Any]) -> None:
     with DenseDataset(store) as ours:
         assert len(ours) == len(rows)
         assert ours.dtype == rows.dtype
@@ -38,7 +40,7 @@ def check_dense(store: Path, rows: np.ndarray) -> None:
     assert not _core.Store.open(store, read_only=True).sums_known
 
 
-def check_ragged(store: Path, records: list[np.ndarray]) -> None:
+def check_ragged(store: Path, records: list[npt.NDArray[Any]]) -> None:
     with RaggedDataset(store) as ours:
         assert len(ours) == len(records)
         assert_same_records(ours[:], records)

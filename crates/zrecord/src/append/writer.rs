@@ -65,7 +65,6 @@ impl Writer {
             Condition::Unfinished(intent) => {
                 // Its writer was perhaps killed before its name was durable, and below it is all that holds some records.
                 self.sync_names()?;
-                self.touch_all(&intent.header)?;
                 recover::replay(self, &intent)?;
                 intent.header
             }

@@ -58,8 +58,10 @@ impl MemoryDirectory {
     /// a file is lost, kept, or (a write) kept up to some sector; of the changes of names, a part from the last sync on is kept.
     pub(crate) fn power_cut(&self, choose: &mut dyn FnMut(usize) -> usize) -> Self {
         let names = self.names.lock().unwrap();
-        let kept = choose(names.unsynced.len() + 1).checked_sub(1).map_or(&names.durable, |i| &names.unsynced[i]);
-        let after: Names = kept.iter().map(|(name, node)| (name.clone(), node.after_power_cut(choose))).collect();
+        let kept =
+            choose(names.unsynced.len() + 1).checked_sub(1).map_or(&names.durable, |i| &names.unsynced[i]);
+        let after: Names =
+            kept.iter().map(|(name, node)| (name.clone(), node.after_power_cut(choose))).collect();
         let table = NameTable { now: after.clone(), durable: after, unsynced: Vec::new() };
         Self { path: self.path.clone(), names: Arc::new(Mutex::new(table)) }
     }
@@ -69,7 +71,8 @@ impl MemoryDirectory {
         let names = self.names.lock().unwrap();
         let mut nodes: BTreeMap<*const Node, Arc<Node>> = BTreeMap::new();
         let mut copy = |names: &Names| -> Names {
-            let mut of = |node| nodes.entry(Arc::as_ptr(node)).or_insert_with(|| Arc::new(node.copy())).clone();
+            let mut of =
+                |node| nodes.entry(Arc::as_ptr(node)).or_insert_with(|| Arc::new(node.copy())).clone();
             names.iter().map(|(name, node)| (name.clone(), of(node))).collect()
         };
         let table = NameTable {
@@ -83,7 +86,11 @@ impl MemoryDirectory {
     /// Every file's bytes.
     pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let names = self.names.lock().unwrap();
-        names.now.iter().map(|(name, node)| (name.clone(), node.content.lock().unwrap().now.clone())).collect()
+        names
+            .now
+            .iter()
+            .map(|(name, node)| (name.clone(), node.content.lock().unwrap().now.clone()))
+            .collect()
     }
 }
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::twin::{Op, Row, Twin, apply, check_usable, plain, read, record, shaped, small};
-use crate::{Records, Store};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::storage::Directory;
 use crate::storage::faulty::{FaultyDirectory, Fuse};
 use crate::storage::memory::MemoryDirectory;
+use crate::{Records, Store};
 
 /// Every path that changes a store, with chunks and segments rolling over; ragged from the second append on if wanted.
 fn scenario(ragged: bool) -> Vec<Op> {
@@ -49,7 +49,11 @@ fn scenario(ragged: bool) -> Vec<Op> {
 enum End {
     Complete,
     /// What the store held at the last durable point, before the cut operation, and after it.
-    Cut { durable: Twin, before: Twin, after: Twin },
+    Cut {
+        durable: Twin,
+        before: Twin,
+        after: Twin,
+    },
 }
 
 /// Run the scenario on a store in `dir` until the fuse blows.
@@ -118,7 +122,10 @@ fn killed(codec: Codec, ragged: bool) {
             let End::Cut { before, after, .. } = end else { return };
             let store = open(dir, &options);
             let content = read(&store).unwrap();
-            assert!(content == before || content == after, "{codec:?}, cut at {changes}, torn: {torn}\n{content:?}");
+            assert!(
+                content == before || content == after,
+                "{codec:?}, cut at {changes}, torn: {torn}\n{content:?}"
+            );
             check_usable(dir, &options, store, &content);
         });
         assert!(cuts > 200, "the scenario has only {cuts} changes");
@@ -164,7 +171,9 @@ fn power_cut(codec: Codec, ragged: bool, seeds: u64) {
             let dir = dir.power_cut(&mut |n| if seed == 0 { 0 } else { random(n) });
             let store = open(&dir, &options);
             let content = read(&store).unwrap();
-            let fine = content == after || content.is_prefix(&before, &durable) || content.is_prefix(&after, &durable);
+            let fine = content == after
+                || content.is_prefix(&before, &durable)
+                || content.is_prefix(&after, &durable);
             assert!(fine, "{codec:?}, cut at {changes}, seed {seed}\n{content:?}\n{before:?}\n{after:?}");
             check_usable(&dir, &options, store, &content);
         }
@@ -190,13 +199,16 @@ fn cut_twice(codec: Codec, stride: usize, second: impl Fn(&Store) -> Result<()>)
                 let left = if power_lost_first { dir.power_cut(&mut random) } else { dir.copy() };
                 let fuse = Fuse::after(changes, true);
                 let faulty = Arc::new(FaultyDirectory::new(left.clone(), fuse));
-                let complete = Store::open_in(faulty, options.clone()).and_then(|store| second(&store)).is_ok();
+                let complete =
+                    Store::open_in(faulty, options.clone()).and_then(|store| second(&store)).is_ok();
                 let left = if power_lost_then { left.power_cut(&mut random) } else { left };
                 let store = open(&left, &options);
                 let found = read(&store).unwrap();
                 let mut content = found.clone();
                 content.0.retain(|(bytes, _)| bytes != b"new");
-                let fine = content == after || content.is_prefix(&before, &durable) || content.is_prefix(&after, &durable);
+                let fine = content == after
+                    || content.is_prefix(&before, &durable)
+                    || content.is_prefix(&after, &durable);
                 assert!(fine, "cut at {first}, then at {changes}\n{content:?}\n{before:?}\n{after:?}");
                 check_usable(&left, &options, store, &found);
                 if complete {
@@ -210,12 +222,47 @@ fn cut_twice(codec: Codec, stride: usize, second: impl Fn(&Store) -> Result<()>)
 #[test]
 fn recovery_can_be_cut_too() {
     // The first write makes a writer, which mends whatever is left.
-    cut_twice(Codec::Raw, 2, |store| store.append(&Records::list(vec![b"new"]), None).map(drop));
+    cut_twice(Codec::Raw, 3, |store| store.append(&Records::list(vec![b"new"]), None).map(drop));
 }
 
 #[test]
 fn a_compaction_after_a_cut_can_be_cut_too() {
-    cut_twice(Codec::Raw, 7, Store::compact);
+    cut_twice(Codec::Raw, 10, Store::compact);
+}
+
+#[test]
+fn entries_of_a_killed_compaction_are_durable_before_the_next_one_relies_on_them() {
+    let options = small(Codec::Raw).chunk_limit(10_000);
+    let base = fresh(&options);
+    let mut rows = vec![plain(record(0, 60))];
+    rows.extend((1..9).map(|i| plain(record(i, 30))));
+    let store = open(&base, &options);
+    apply(&(Arc::new(base.clone()) as _), &options, &mut Some(store), &Op::Append(rows.clone())).unwrap();
+    open(&base, &options).delete(&[0]).unwrap();
+    let expected = Twin(rows).after(&Op::Delete(vec![0]));
+    let compact = |dir: &MemoryDirectory, changes| {
+        let faulty = Arc::new(FaultyDirectory::new(dir.clone(), Fuse::after(changes, false)));
+        Store::open_in(faulty, options.clone()).and_then(|store| store.compact()).is_ok()
+    };
+    for killed in 0.. {
+        let left = base.copy();
+        if compact(&left, killed) {
+            break;
+        }
+        for changes in (killed % 2..).step_by(2) {
+            let again = left.copy();
+            let complete = compact(&again, changes);
+            let after = again.power_cut(&mut |_| 0);
+            assert_eq!(
+                read(&open(&after, &options)).unwrap(),
+                expected,
+                "killed at {killed}, cut at {changes}"
+            );
+            if complete {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::format::{Entry, Header};
 use crate::options::Options;
 use crate::storage::memory::MemoryDirectory;
-use crate::storage::{Access, Directory};
+use crate::storage::{Access, Directory, RealDirectory};
 
 fn rows(lengths: &[usize]) -> Vec<Row> {
     lengths.iter().zip(0..).map(|(&length, i)| plain(record(i, length))).collect()
@@ -174,6 +174,23 @@ fn a_damaged_record_moves_as_it_is_and_is_still_noticed() {
         }
         assert_eq!(found == *bytes, i != 1);
     }
+}
+
+#[test]
+fn preallocated_chunks_count_up_to_their_last_record() {
+    let home = tempfile::tempdir().unwrap();
+    let dir: Arc<dyn Directory> = Arc::new(RealDirectory::new(home.path(), false));
+    let store = Store::create_in(dir.clone(), small(Codec::Raw)).unwrap();
+    append(&store, &rows(&[30, 40, 50, 60, 70])).unwrap();
+    store.delete(&[0]).unwrap();
+    let before = store.stats().unwrap();
+    let chunk = dir.open("0.chunk", Access::Write).unwrap();
+    chunk.set_len(1 << 32).unwrap();
+    assert_eq!(store.stats().unwrap(), before);
+    assert_eq!((before.chunk_bytes, before.live_bytes, before.reclaimable), (250, 220, 30));
+    store.compact().unwrap();
+    assert_eq!(chunk.len().unwrap(), 90);
+    check_files(&*dir, &store);
 }
 
 /// Compaction refuses a table that can't be right, names the record, and changes no byte.

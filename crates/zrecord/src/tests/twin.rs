@@ -88,7 +88,12 @@ impl Twin {
 }
 
 /// Do `op`; `store` is `None` only while it is opened again.
-pub(super) fn apply(dir: &Arc<dyn Directory>, options: &Options, store: &mut Option<Store>, op: &Op) -> Result<()> {
+pub(super) fn apply(
+    dir: &Arc<dyn Directory>,
+    options: &Options,
+    store: &mut Option<Store>,
+    op: &Op,
+) -> Result<()> {
     if let Op::Reopen = op {
         store.take().map_or(Ok(()), |store| store.close())?;
         *store = Some(Store::open_in(dir.clone(), options.clone())?);
@@ -133,8 +138,12 @@ pub(super) fn read(store: &Store) -> Result<Twin> {
 /// The laws of the files of a store that a writer has opened: no leftovers, nothing longer than its content.
 pub(super) fn check_files(dir: &dyn Directory, store: &Store) {
     let (length, stats) = (store.len().unwrap(), store.stats().unwrap());
-    let mut tables = [(".loc", 16, true), (".sum", 4, store.sums_known().unwrap()), (".shape", 32, store.has_shapes().unwrap())]
-        .map(|(extension, width, kept)| (extension, if kept { width * length } else { 0 }));
+    let mut tables = [
+        (".loc", 16, true),
+        (".sum", 4, store.sums_known().unwrap()),
+        (".shape", 32, store.has_shapes().unwrap()),
+    ]
+    .map(|(extension, width, kept)| (extension, if kept { width * length } else { 0 }));
     let mut chunk_bytes = stats.chunk_bytes;
     for name in dir.list().unwrap() {
         let bytes = dir.open(&name, crate::storage::Access::Read).unwrap().len().unwrap();
@@ -144,7 +153,8 @@ pub(super) fn check_files(dir: &dyn Directory, store: &Store) {
             *left = left.checked_sub(bytes).unwrap_or_else(|| panic!("{name} is longer than its content"));
         } else if name.ends_with(".chunk") {
             assert!(bytes > 0, "{name} is empty");
-            chunk_bytes = chunk_bytes.checked_sub(bytes).unwrap_or_else(|| panic!("{name} is no chunk of the store"));
+            chunk_bytes =
+                chunk_bytes.checked_sub(bytes).unwrap_or_else(|| panic!("{name} is no chunk of the store"));
         }
     }
     assert_eq!(tables.map(|(_, left)| left), [0; 3], "the tables end too early");
