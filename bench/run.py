@@ -122,12 +122,7 @@ def run_workload(workload: Workload, engines: Sequence[Engine], plan: Plan, fold
 
 
 def write_truth(workload: Workload, path: Path) -> Path:
-    rows = np.lib.format.open_memmap(path, "w+", np.dtype(workload.dtype), (workload.count, *workload.shape))
-    start = 0
-    for block in workload.blocks():
-        rows[start : start + len(block)] = block
-        start += len(block)
-    rows.flush()
+    np.save(path, np.concatenate(list(workload.blocks())))
     return path
 
 

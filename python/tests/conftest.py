@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from loaderx.dataset import DenseDataset, RaggedDataset
-from loaderx.utils import train_dict
+from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
+from loaderx.utils import from_iterator, from_numpy, train_dict
+from streams import COUNT, IMAGES, TOKENS
 from support import Array, images
 
 # Time limits are pytest's business: a slow machine must not fail a property.
@@ -46,3 +49,20 @@ def ragged(tmp_path: Path, records: list[Array]) -> RaggedDataset:
     with RaggedDataset(tmp_path / "ragged", dtype=np.int32) as ds:
         ds.append(records)
     return RaggedDataset(tmp_path / "ragged")
+
+
+@pytest.fixture(scope="session")
+def stream_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three aligned streams; see `streams.py`."""
+    root = tmp_path_factory.mktemp("loader")
+    from_numpy(root / "index", np.arange(COUNT))
+    from_numpy(root / "image", IMAGES)
+    from_iterator(root / "token", TOKENS, np.int32)
+    return root
+
+
+@pytest.fixture
+def streams(stream_root: Path) -> Iterator[dict[str, Any]]:
+    """Name -> dataset of the three, for a loader."""
+    with MSDataset(stream_root, read_only=True) as ds:
+        yield ds.streams

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ def contents(directory: Path) -> dict[str, str]:
         for file in sorted(directory.rglob("*"))
         if file.is_file()
     }
+
+
+@contextlib.contextmanager
+def unchanged(directory: Path) -> Iterator[None]:
+    before = contents(directory)
+    yield
+    assert contents(directory) == before
 
 
 def same(got: Any, want: Any) -> bool:

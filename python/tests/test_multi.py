@@ -69,7 +69,7 @@ def test_names(root: Path) -> None:
     for names, error in bad:
         with pytest.raises(error, match="names: expected"):
             MSDataset(root, names=names)
-    with pytest.raises(Exception, match="nothing"):
+    with pytest.raises(FileNotFoundError, match="there is no such stream.*nothing"):
         MSDataset(root, names=["nothing"])
 
 
@@ -176,7 +176,7 @@ def test_what_can_not_be_taken_back_is_said(root: Path, monkeypatch: pytest.Monk
 def test_a_missing_stream_is_not_made(root: Path) -> None:
     shutil.rmtree(root / "label")
     before = contents(root)
-    with pytest.raises(Exception, match="label"):
+    with pytest.raises(FileNotFoundError, match="label"):
         MSDataset(root, names=["image", "label"])
     assert contents(root) == before
     assert not (root / "label").exists()

@@ -29,8 +29,9 @@ def load_images(root: Path) -> npt.NDArray[Any]:
 
 
 def load_labels(root: Path) -> npt.NDArray[Any]:
-    labels = [read_idx(root / FOLDER / f"{part}-labels-idx1-ubyte.gz") for part in PARTS]
-    return np.concatenate(labels).astype(np.int64)
+    parts = [read_idx(root / FOLDER / f"{part}-labels-idx1-ubyte.gz") for part in PARTS]
+    labels: npt.NDArray[Any] = np.concatenate(parts).astype(np.int64)
+    return labels
 
 
 IMAGES = Source("Fashion-MNIST images", PACKAGE, load_images)

@@ -8,12 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from loaderx._core import Store
 from loaderx.arguments import add_note
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.index import indices
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.zrecord import Io, PathLike, Verify, ZrecordError
+from loaderx.zrecord import Io, PathLike, Verify, ZrecordError, no_store
 
 KINDS: dict[str, type[DenseDataset] | type[RaggedDataset]] = {"dense": DenseDataset, "ragged": RaggedDataset}
 
@@ -48,8 +49,11 @@ class MSDataset:
         self._streams: dict[str, DenseDataset | RaggedDataset] = {}
         try:
             for name in self._find() if names is None else checked_names(names):
-                kind = schemas.read(self.path / name).kind
-                self._streams[name] = KINDS[kind](self.path / name, verify=verify, io=io, read_only=read_only)
+                stream = self.path / name
+                if not Store.exists(stream):
+                    raise no_store(stream, "there is no such stream")
+                kind = KINDS[schemas.read(stream).kind]
+                self._streams[name] = kind(stream, verify=verify, io=io, read_only=read_only)
             self._length = self._common_length()
         except BaseException:
             self.close()
