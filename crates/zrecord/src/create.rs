@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::append::Writer;
 use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SHAPES, Header, Shape, SyncSlot, names};
+use crate::format::{Entry, FLAG_SHAPES, Header, MAX_RECORD_LEN, Shape, SyncSlot, crc32c, names};
 use crate::lock;
-use crate::open::Open;
+use crate::open::{Found, Open};
 use crate::options::{Io, Options};
 use crate::recover::read_stored;
-use crate::storage::{self, Access, Directory, RealDirectory, read_small, replace};
+use crate::storage::{self, Access, Directory, RealDirectory, read_small, remove_if_there, replace, zeroed};
 
 /// Names that an interrupted creation can leave.
 const LEFTOVERS: [&str; 3] = [names::SCHEMA, names::SYNC, names::LOCK];
@@ -49,17 +49,15 @@ pub(crate) fn existing_directory(path: &Path, options: &Options) -> Result<Arc<d
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(real(path, options)),
         Ok(_) => Err(not_a_directory(path)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::NotFound { path: path.to_path_buf() }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::NotFound { path: path.to_path_buf() })
+        }
         Err(e) => Err(Error::io("open", path)(e)),
     }
 }
 
 fn not_a_directory(path: &Path) -> Error {
-    Error::Io {
-        verb: "open",
-        path: path.to_path_buf(),
-        source: rustix::io::Errno::NOTDIR.into(),
-    }
+    Error::Io { verb: "open", path: path.to_path_buf(), source: rustix::io::Errno::NOTDIR.into() }
 }
 
 fn check_settings(options: &Options) -> Result<Option<i32>> {
@@ -74,7 +72,11 @@ fn check_settings(options: &Options) -> Result<Option<i32>> {
 pub(crate) fn create(dir: &Arc<dyn Directory>, options: &Options) -> Result<()> {
     let level = check_settings(options)?;
     let there = dir.list().map_err(Error::io("list", dir.path()))?;
-    let foreign = |name: &&String| !LEFTOVERS.contains(&name.as_str()) && !name.ends_with(".tmp");
+    let ours = |name: &str| {
+        LEFTOVERS.contains(&name)
+            || [names::META, names::SCHEMA, names::SYNC].map(names::temporary).contains(&name.to_owned())
+    };
+    let foreign = |name: &&String| !ours(name);
     if there.iter().any(|name| name == names::META) {
         return Err(Error::AlreadyExists { path: dir.path().to_path_buf() });
     }
@@ -95,8 +97,11 @@ pub(crate) fn create(dir: &Arc<dyn Directory>, options: &Options) -> Result<()> 
     let write = |name: &str, bytes: &[u8]| {
         replace(&**dir, name, bytes).map_err(Error::io("write", dir.path().join(name)))
     };
-    if let Some(schema) = &options.schema {
-        write(names::SCHEMA, schema)?;
+    match &options.schema {
+        Some(schema) => write(names::SCHEMA, schema)?,
+        // One that an interrupted creation left would say what these records are not.
+        None => remove_if_there(&**dir, names::SCHEMA)
+            .map_err(Error::io("remove", dir.path().join(names::SCHEMA)))?,
     }
     write(names::SYNC, &slots)?;
     write(names::META, &header.encode())
@@ -108,11 +113,21 @@ pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Di
     if installed {
         return refuse("records were written with another dictionary; they could not be read with this one");
     }
+    let expected = Found::read(&*open.dir, &*open.meta)?.slot.map_or(0, |slot| slot.dict_crc);
+    if expected != 0 {
+        let is = crc32c(dictionary.bytes());
+        let why =
+            format!("its checksum is {is:#010x}, but records were written with the one of {expected:#010x}");
+        return if is == expected { Ok(()) } else { refuse(&why) };
+    }
     let mut bytes = [0; Entry::SIZE];
     open.loc.read_range(0, &mut bytes)?;
     let entry = Entry::decode(&bytes);
     let decoder = Decoder::new(open.codec, Some(dictionary.clone()))?;
-    let mut record = vec![0; entry.logical.min(u32::MAX >> 1) as usize];
+    if u64::from(entry.logical) > MAX_RECORD_LEN {
+        return refuse("record 0 is damaged, so no dictionary can be tried on it");
+    }
+    let mut record = zeroed(entry.logical as usize).map_err(Error::io("read", open.dir.path()))?;
     match decoder.decode_into(&read_stored(open, &entry)?, &mut record) {
         Ok(()) => Ok(()),
         Err(e) => refuse(&format!("record 0 does not decode with this dictionary ({e})")),

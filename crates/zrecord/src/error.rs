@@ -88,6 +88,18 @@ pub enum Error {
         /// Version read.
         expected: u8,
     },
+    /// An extension of the format that this code doesn't know.
+    #[error(
+        "{path} was written by a newer version (format extension {found}, this version knows {expected}): upgrade to read it"
+    )]
+    UnsupportedExtension {
+        /// The header file.
+        path: PathBuf,
+        /// Extension found.
+        found: u8,
+        /// Extension known.
+        expected: u8,
+    },
     /// A codec that this code doesn't know.
     #[error("{path} names codec {found}, but only 0 (raw), 1 (zstd) and 2 (zstd_dict) are known")]
     UnsupportedCodec {
@@ -129,7 +141,9 @@ pub enum Error {
         expected: String,
     },
     /// A record whose bytes or table entry are wrong.
-    #[error("record {record} of {path} (chunk {chunk}, offset {offset}) is damaged: {what}: found {found}, expected {expected}")]
+    #[error(
+        "record {record} of {path} (chunk {chunk}, offset {offset}) is damaged: {what}: found {found}, expected {expected}"
+    )]
     CorruptRecord {
         /// The store.
         path: PathBuf,
@@ -157,7 +171,9 @@ pub enum Error {
         reason: String,
     },
     /// Records were moved by somebody else since the handle looked.
-    #[error("{path} was deleted from or compacted since it was opened (generation {found}, opened at {expected}): reopen it")]
+    #[error(
+        "{path} was deleted from or compacted since it was opened (generation {found}, opened at {expected}): reopen it"
+    )]
     Stale {
         /// The store.
         path: PathBuf,
@@ -167,7 +183,9 @@ pub enum Error {
         expected: u32,
     },
     /// A write failed before; the handle's writer refuses until the store is reopened.
-    #[error("an earlier write to {path} failed ({cause}); reads go on, but reopen the store before writing again")]
+    #[error(
+        "an earlier write to {path} failed ({cause}); reads go on, but reopen the store before writing again"
+    )]
     Poisoned {
         /// The store.
         path: PathBuf,

@@ -14,6 +14,7 @@ mod options;
 mod pool;
 mod recover;
 mod rows;
+mod settle;
 mod stats;
 mod storage;
 mod store;

@@ -2,6 +2,8 @@
 //!
 //! - One writer: an exclusive lock on `lock.zr`, held from the first write to the close. The file's text is the holder's process id.
 //! - Readers: a shared lock on their own descriptor of `meta.zr`, best effort: without lock support they go on without.
+//! - Mending: a writer that settles in what a crash left holds `sync.zr` exclusively meanwhile, taken before the writer lock. Who finds
+//!   a store unsettled waits for a shared one, and knows then that a writer, if there is one, is at work rather than mending.
 //! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run.
 //!
 //! All are locks of the operating system on open files: they die with the process, and a forked child shares its parent's.
@@ -19,11 +21,13 @@ use crate::storage::{Access, Directory, File, Lock, read_small};
 /// How long a lock that others hold only for moments is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(2);
+/// How long mending is waited for: it reads all that was appended since the last sync.
+const MENDING: Duration = Duration::from_secs(120);
 
-fn patiently(file: &dyn File, lock: Lock) -> io::Result<bool> {
+fn patiently(file: &dyn File, lock: Lock, patience: Duration) -> io::Result<bool> {
     let start = Instant::now();
     while !file.try_lock(lock)? {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > patience {
             return Ok(false);
         }
         thread::sleep(POLL);
@@ -33,7 +37,7 @@ fn patiently(file: &dyn File, lock: Lock) -> io::Result<bool> {
 
 /// A reader's lock on `meta.zr`.
 pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<()> {
-    match patiently(meta, Lock::Shared) {
+    match patiently(meta, Lock::Shared, PATIENCE) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::Locked {
             path: path.to_path_buf(),
@@ -53,15 +57,41 @@ pub(crate) fn exclude(path: &Path, meta: &dyn File, what: &'static str) -> Resul
             share(path, meta)?;
             Err(refuse(format!("{what} needs the store alone, but another handle or process has it open")))
         }
-        Err(e) => Err(refuse(format!("{what} needs the store alone, and its file system offers no locks ({e})"))),
+        Err(e) => {
+            Err(refuse(format!("{what} needs the store alone, and its file system offers no locks ({e})")))
+        }
     }
+}
+
+/// Wait until nobody mends the store, and keep it so while the file lives. Without locks, or without `sync.zr`, there is nothing to wait for.
+pub(crate) fn quiet(dir: &dyn Directory) -> Result<Option<Arc<dyn File>>> {
+    let Ok(slots) = dir.open(names::SYNC, Access::Read) else { return Ok(None) };
+    match patiently(&*slots, Lock::Shared, MENDING) {
+        Ok(true) => Ok(Some(slots)),
+        Ok(false) => Err(mended_elsewhere(dir)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Be the only one who mends, until `slots` is unlocked.
+pub(crate) fn mend(dir: &dyn Directory, slots: &dyn File) -> Result<()> {
+    match patiently(slots, Lock::Exclusive, MENDING) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(mended_elsewhere(dir)),
+        Err(e) => Err(Error::io("lock", dir.path().join(names::SYNC))(e)),
+    }
+}
+
+fn mended_elsewhere(dir: &dyn Directory) -> Error {
+    let reason = "another process mends what a crash left, and takes long; try again later".to_owned();
+    Error::Locked { path: dir.path().to_path_buf(), reason }
 }
 
 /// Become the writer.
 pub(crate) fn write(dir: &dyn Directory) -> Result<Arc<dyn File>> {
     let path = dir.path().join(names::LOCK);
     let file = dir.open(names::LOCK, Access::Write).map_err(Error::io("open", &path))?;
-    if !patiently(&*file, Lock::Exclusive).map_err(Error::io("lock", &path))? {
+    if !patiently(&*file, Lock::Exclusive, PATIENCE).map_err(Error::io("lock", &path))? {
         return Err(Error::Locked { path: dir.path().to_path_buf(), reason: holder(dir) });
     }
     let id = std::process::id().to_string();

@@ -7,12 +7,12 @@ use std::thread;
 use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
 use crate::format::{
-    Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum, SyncSlot,
-    crc32c, names,
+    EXTENSION, Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum,
+    SyncSlot, crc32c, names,
 };
 use crate::lock;
 use crate::options::Options;
-use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small};
+use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small, read_start};
 
 /// More than any dictionary: zstd trains at most a few MiB.
 const DICT_LIMIT: u64 = 1 << 28;
@@ -36,6 +36,8 @@ pub(crate) struct Open {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) header: Header,
+    /// The header's bytes, for where its checksum doesn't match.
+    pub(crate) bytes: [u8; Header::SIZE],
     pub(crate) state: HeaderState,
     pub(crate) slot: Option<SyncSlot>,
 }
@@ -45,10 +47,9 @@ impl Open {
     pub(crate) fn load(dir: &Arc<dyn Directory>, options: &Options) -> Result<(Self, Found)> {
         let path = dir.path().join(names::META);
         let meta = dir.open(names::META, Access::Read).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::NotAStore {
-                path: dir.path().to_path_buf(),
-                reason: "it holds no meta.zr".to_owned(),
-            },
+            std::io::ErrorKind::NotFound => {
+                Error::NotAStore { path: dir.path().to_path_buf(), reason: "it holds no meta.zr".to_owned() }
+            }
             _ => Error::io("open", path)(e),
         })?;
         lock::share(dir.path(), &*meta)?;
@@ -68,6 +69,12 @@ impl Open {
             dictionary: RwLock::new(load_dictionary(&**dir, &found)?),
         };
         Ok((open, found))
+    }
+
+    /// Give the reader's lock back, also where a forked child has a copy of the descriptor.
+    pub(crate) fn release(&self) {
+        // Without it the lock still goes with the last descriptor.
+        let _ = self.meta.unlock();
     }
 
     pub(crate) fn header(&self) -> Header {
@@ -91,7 +98,9 @@ impl Open {
     pub(crate) fn decoder(&self) -> Result<Decoder> {
         let dictionary = self.dictionary();
         if self.codec == Codec::ZstdDict && dictionary.is_none() {
-            return Err(self.missing_dictionary("its records can't be read; put the file back, or install_dict the same dictionary"));
+            return Err(self.missing_dictionary(
+                "its records can't be read; put the file back, or install_dict the same dictionary",
+            ));
         }
         Ok(Decoder::new(self.codec, dictionary)?)
     }
@@ -114,7 +123,12 @@ impl Open {
             let found = self.chunks.length(chunk)?;
             if found < needed {
                 let expected = format!("at least {needed} bytes");
-                return Err(Error::corrupt(self.chunks.path(chunk), "the length of a chunk", found, expected));
+                return Err(Error::corrupt(
+                    self.chunks.path(chunk),
+                    "the length of a chunk",
+                    found,
+                    expected,
+                ));
             }
         }
         Ok(())
@@ -135,26 +149,28 @@ impl Open {
 
 impl Found {
     pub(crate) fn read(dir: &dyn Directory, meta: &dyn File) -> Result<Self> {
-        let (header, state) = read_header(dir, meta)?;
-        let slots = read_small(dir, names::SYNC, SyncSlot::FILE_SIZE as u64);
+        let (bytes, header, state) = read_header(dir, meta)?;
+        let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE);
         let slots = slots.map_err(Error::io("read", dir.path().join(names::SYNC)))?;
-        Ok(Self { header, state, slot: slots.as_deref().and_then(SyncSlot::newest) })
+        Ok(Self { header, bytes, state, slot: slots.as_deref().and_then(SyncSlot::newest) })
     }
 }
 
 /// Read `meta.zr`. A header that is being rewritten at this moment can look torn, so a mismatch is read again.
-fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<(Header, HeaderState)> {
+fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<([u8; Header::SIZE], Header, HeaderState)> {
     const TRIES: u32 = 20;
     let path = || dir.path().join(names::META);
     let mut bytes = [0; Header::SIZE];
     for attempt in 1.. {
         meta.read_at(&mut bytes, 0).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => Error::corrupt(path(), "the length of the header", e, "32 bytes"),
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::corrupt(path(), "the length of the header", e, "32 bytes")
+            }
             _ => Error::io("read", path())(e),
         })?;
         match Header::decode(&bytes) {
             Ok((_, HeaderState::Mismatch)) if attempt < TRIES => thread::yield_now(),
-            Ok(found) => return Ok(found),
+            Ok((header, state)) => return Ok((bytes, header, state)),
             Err(fault) => return Err(header_error(fault, path())),
         }
     }
@@ -169,6 +185,7 @@ fn header_error(fault: HeaderFault, path: PathBuf) -> Error {
         },
         HeaderFault::Version(found) => Error::UnsupportedVersion { path, found, expected: FORMAT_VERSION },
         HeaderFault::Codec(found) => Error::UnsupportedCodec { path, found },
+        HeaderFault::Extension(found) => Error::UnsupportedExtension { path, found, expected: EXTENSION },
     }
 }
 

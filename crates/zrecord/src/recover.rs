@@ -3,10 +3,12 @@
 use crate::append::Writer;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, Shape, Sum, names};
+use crate::format::{
+    Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, MAX_RECORD_LEN, Shape, Sum, names, take,
+};
 use crate::open::{Found, Open};
 use crate::rows;
-use crate::storage::read_small;
+use crate::storage::{Access, read_small, read_start, zeroed};
 
 /// How a store was left.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(crate) fn examine(open: &Open, found: &Found) -> Result<Condition> {
     match found.state {
         HeaderState::Ours => examine_ours(open, found),
         HeaderState::Plain => Ok(Condition::Settled(found.header)),
-        HeaderState::Mismatch => examine_mismatch(open, found).map(Condition::Settled),
+        HeaderState::Mismatch => examine_mismatch(open, found),
     }
 }
 
@@ -48,10 +50,24 @@ fn examine_ours(open: &Open, found: &Found) -> Result<Condition> {
 
 /// The intent that is to be finished, if there is one.
 fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
-    let bytes = read_small(&*open.dir, names::INTENT, u64::MAX);
-    let bytes = bytes.map_err(Error::io("read", open.dir.path().join(names::INTENT)))?;
-    let intent = bytes.as_deref().and_then(Intent::decode);
-    Ok(intent.filter(|intent| intent.header.generation == header.generation.wrapping_add(1)))
+    let path = || open.dir.path().join(names::INTENT);
+    let next = header.generation.wrapping_add(1);
+    let start = read_start(&*open.dir, names::INTENT, Intent::FIXED).map_err(Error::io("read", path()))?;
+    let Some(size) = start.as_deref().and_then(|start| Intent::announced(start, next)) else {
+        return Ok(None);
+    };
+    let file = open.dir.open(names::INTENT, Access::Read).map_err(Error::io("open", path()))?;
+    if file.len().map_err(Error::io("read", path()))? != size {
+        return Ok(None);
+    }
+    let bytes = read_small(&*open.dir, names::INTENT, size).map_err(Error::io("read", path()))?;
+    let Some(intent) = bytes.as_deref().and_then(Intent::decode) else { return Ok(None) };
+    let beyond = intent.changes.iter().find(|change| change.record >= intent.header.length);
+    if let Some(change) = beyond {
+        let expected = format!("a record before {}", intent.header.length);
+        return Err(Error::corrupt(path(), "a stated change", format!("record {}", change.record), expected));
+    }
+    Ok(Some(intent))
 }
 
 /// Whether no stated change waits to be finished.
@@ -61,19 +77,40 @@ pub(crate) fn is_settled(open: &Open) -> bool {
 }
 
 /// Written by a plain version 3 writer, or damaged? Every fact that the header states must be able to be true.
-fn examine_mismatch(open: &Open, found: &Found) -> Result<Header> {
+fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
     let damaged = |what: &str| {
         let path = open.dir.path().join(names::META);
-        Error::corrupt(path, "the checksum of the header", what, "a header of this writer or of a plain version 3 writer")
+        Error::corrupt(
+            path,
+            "the checksum of the header",
+            what,
+            "a header of this writer or of a plain version 3 writer",
+        )
     };
     let slot = found.slot.ok_or_else(|| damaged("a mismatch, and no sync slot to compare with"))?;
+    let synced = slot.header.encode();
+    let parts = |bytes: &[u8; Header::SIZE]| (take::<22>(bytes, 0), take::<6>(bytes, 22));
+    let ((fields, ours), (synced_fields, synced_ours)) = (parts(&found.bytes), parts(&synced));
+    if fields == synced_fields {
+        // Nobody wrote anything: it is our own part that is damaged, and the slot has it whole.
+        return Ok(Condition::Settled(slot.header));
+    }
+    if ours != synced_ours {
+        return Err(damaged("a mismatch, and other reserved bytes than at the last sync"));
+    }
     if slot.header.codec != found.header.codec {
         return Err(damaged("a mismatch, and another codec than at the last sync"));
+    }
+    if slot.header.has(FLAG_SHAPES) {
+        return Err(damaged("a mismatch in a store with shapes, which a plain writer can't keep"));
     }
     // Whoever holds the store open from before must notice.
     let generation = slot.header.generation.wrapping_add(1);
     let header = Header { flags: 0, generation, ..found.header };
-    open.check_lengths(&header).map_err(|_| damaged("a mismatch, and files shorter than it says"))?;
+    open.check_lengths(&header).map_err(|e| match e {
+        Error::CorruptStore { .. } => damaged(&format!("a mismatch, and {e}")),
+        other => other,
+    })?;
     if let Some(last) = header.length.checked_sub(1) {
         let mut bytes = [0; Entry::SIZE];
         open.loc.read_range(last, &mut bytes)?;
@@ -81,7 +118,7 @@ fn examine_mismatch(open: &Open, found: &Found) -> Result<Header> {
             return Err(damaged("a mismatch, and a last record beyond the tail"));
         }
     }
-    Ok(header)
+    Ok(Condition::Settled(header))
 }
 
 /// Whether a record can lie where its entry says, in a store with this header.
@@ -92,7 +129,7 @@ pub(crate) fn lies_within(entry: &Entry, header: &Header) -> bool {
     };
     let below_tail = entry.chunk < header.tail_chunk
         || (entry.chunk == header.tail_chunk && entry.end() <= u64::from(header.tail_offset));
-    lengths_agree && (below_tail || entry.stored == 0)
+    lengths_agree && u64::from(entry.logical) <= MAX_RECORD_LEN && (below_tail || entry.stored == 0)
 }
 
 /// The header that ends before the first record after `durable` that is not what was appended.
@@ -150,7 +187,7 @@ pub(crate) fn read_stored(open: &Open, entry: &Entry) -> Result<Vec<u8>> {
         let expected = format!("at least {} bytes", entry.end());
         return Err(Error::corrupt(open.chunks.path(chunk), "the length of a chunk", found, expected));
     }
-    let mut bytes = vec![0; entry.stored as usize];
+    let mut bytes = zeroed(entry.stored as usize).map_err(|e| open.chunks.fail(chunk, e))?;
     let file = open.chunks.get(chunk)?;
     file.file().read_at(&mut bytes, u64::from(entry.offset)).map_err(|e| open.chunks.fail(chunk, e))?;
     Ok(bytes)

@@ -56,7 +56,8 @@ fn what_is_appended_is_gathered_in_each_codec_and_by_each_way_of_reading() {
                 let store = Store::open(&path, Options::new().io(io).verify(verify)).unwrap();
                 assert_eq!(all(&store), data, "{codec:?} {io:?}");
                 let idxs = [499, 0, 250, 250];
-                let expected: Vec<_> = idxs.iter().map(|&i| data[usize::try_from(i).unwrap()].clone()).collect();
+                let expected: Vec<_> =
+                    idxs.iter().map(|&i| data[usize::try_from(i).unwrap()].clone()).collect();
                 assert_eq!(read(&store, &idxs), expected);
             }
         }
@@ -68,7 +69,8 @@ fn large_batches_go_over_the_pool_and_stay_in_order() {
     let home = tempfile::tempdir().unwrap();
     for codec in [Codec::Raw, Codec::Zstd] {
         let store = create(&home.path().join(codec.name()), codec);
-        let rows: Vec<u8> = (0..4_000_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[2] & 15).collect();
+        let rows: Vec<u8> =
+            (0..4_000_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[2] & 15).collect();
         store.append(&Records::rows(&rows, 4000).unwrap(), None).unwrap();
         let idxs: Vec<u64> = (0..4000).rev().collect();
         let mut back = vec![0; rows.len()];
@@ -142,7 +144,9 @@ fn one_writer_many_readers() {
     assert_eq!(reader.len().unwrap(), 2);
     assert_eq!(reader.refresh().unwrap(), 5);
     let refused = reader.append(&slices(&records(1)), None).unwrap_err();
-    assert!(matches!(&refused, Error::Locked { reason, .. } if reason.contains(&std::process::id().to_string())));
+    assert!(
+        matches!(&refused, Error::Locked { reason, .. } if reason.contains(&std::process::id().to_string()))
+    );
     assert!(matches!(store.delete(&[0]), Err(Error::Locked { .. })));
     assert!(matches!(store.compact(), Err(Error::Locked { .. })));
     drop(reader);
@@ -174,7 +178,8 @@ fn a_dictionary_is_needed_and_kept() {
     let dict = dictionary();
     store.install_dict(&dict).unwrap();
     store.append(&slices(&data), None).unwrap();
-    let other = build_dict(&data.concat().repeat(40), &vec![(data.concat().len() / 4) as u64; 160], 2048).unwrap();
+    let other =
+        build_dict(&data.concat().repeat(40), &vec![(data.concat().len() / 4) as u64; 160], 2048).unwrap();
     assert!(matches!(store.install_dict(&other), Err(Error::InvalidArgument(_))));
     store.close().unwrap();
 
@@ -182,7 +187,10 @@ fn a_dictionary_is_needed_and_kept() {
     let moved = path.join("elsewhere");
     std_rename(&file, &moved);
     let store = Store::open(&path, Options::new()).unwrap();
-    assert!(matches!(store.gather_rows(&[0], &mut vec![0; data[0].len()]), Err(Error::MissingDictionary { .. })));
+    assert!(matches!(
+        store.gather_rows(&[0], &mut vec![0; data[0].len()]),
+        Err(Error::MissingDictionary { .. })
+    ));
     assert!(matches!(store.append(&slices(&data), None), Err(Error::MissingDictionary { .. })));
     assert!(store.install_dict(&other).is_err());
     store.install_dict(&dict).unwrap();
@@ -257,7 +265,8 @@ fn sixteen_threads_gather_while_one_appends() {
             scope.spawn(move || {
                 for round in 0..50 {
                     let idxs: Vec<u64> = (0..64).map(|i| (seed * 31 + round * 17 + i * i) % 200).collect();
-                    let expected: Vec<_> = idxs.iter().map(|&i| data[usize::try_from(i).unwrap()].clone()).collect();
+                    let expected: Vec<_> =
+                        idxs.iter().map(|&i| data[usize::try_from(i).unwrap()].clone()).collect();
                     assert_eq!(read(store, &idxs), expected);
                 }
             });

@@ -37,5 +37,11 @@ pub(super) fn commit(
         let bytes: Vec<u8> = shapes.iter().flat_map(Shape::encode).collect();
         writer.shape.write(first, &bytes)?;
     }
+    if !header.has(FLAG_SUMS) {
+        // After a power cut nothing could tell whether these records were really written, so they are before they are seen.
+        writer.chunks.sync()?;
+        writer.sync_tables()?;
+        writer.sync_names()?;
+    }
     writer.write_header(header)
 }

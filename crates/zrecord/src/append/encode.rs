@@ -24,12 +24,18 @@ pub(super) struct Block<'a> {
 }
 
 /// Encode the records of a window; the blocks come in order.
-pub(super) fn encode<'a>(encoder: &Encoder, records: &Records<'a>, window: Range<usize>) -> Result<Vec<Block<'a>>> {
+pub(super) fn encode<'a>(
+    encoder: &Encoder,
+    records: &Records<'a>,
+    window: Range<usize>,
+) -> Result<Vec<Block<'a>>> {
     let ranges = divide(records, window);
-    let slots: Vec<Mutex<Result<Block<'a>>>> = ranges.iter().map(|_| Mutex::new(Ok(Block::default()))).collect();
+    let slots: Vec<Mutex<Result<Block<'a>>>> =
+        ranges.iter().map(|_| Mutex::new(Ok(Block::default()))).collect();
     pool::run(ranges.len(), pool::threads(), &|i| {
         if let (Some(range), Some(slot)) = (ranges.get(i), slots.get(i)) {
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = encode_block(encoder, records, range.clone());
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) =
+                encode_block(encoder, records, range.clone());
         }
     })
     .map_err(|e| Error::Internal(e.to_string()))?;

@@ -44,7 +44,12 @@ pub(crate) fn append(
 }
 
 /// Everything that can be refused is refused here, before a byte is written.
-pub(crate) fn check(open: &Open, header: &Header, records: &Records<'_>, shapes: Option<&[Shape]>) -> Result<()> {
+pub(crate) fn check(
+    open: &Open,
+    header: &Header,
+    records: &Records<'_>,
+    shapes: Option<&[Shape]>,
+) -> Result<()> {
     if records.is_empty() {
         return Err(Error::InvalidArgument("append needs at least one record, got none".to_owned()));
     }

@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn records_roll_over_whole() {
         let piece = |stored| Piece { stored, logical: stored, sum: Sum(stored) };
-        let block = Block { bytes: b"aabbbccccc".as_slice().into(), pieces: vec![piece(2), piece(3), piece(5)] };
+        let block =
+            Block { bytes: b"aabbbccccc".as_slice().into(), pieces: vec![piece(2), piece(3), piece(5)] };
         let mut header = Header { tail_offset: 1, ..Header::empty(Codec::Raw) };
         let (mut entries, mut sums) = (Vec::new(), Vec::new());
         let blocks = [block];

@@ -26,7 +26,9 @@ impl<'a> Records<'a> {
         if let Some(&first) = offsets.first()
             && first != 0
         {
-            return refuse(format!("the first offset is {first}, expected 0: records are packed without gaps"));
+            return refuse(format!(
+                "the first offset is {first}, expected 0: records are packed without gaps"
+            ));
         }
         let mut previous = 0;
         for (i, &offset) in offsets.iter().enumerate() {
@@ -95,7 +97,9 @@ impl<'a> Records<'a> {
                 };
                 src.get(at(range.start)..at(range.end))
             }
-            Kind::Rows { src, row, .. } => src.get(range.start.checked_mul(*row)?..range.end.checked_mul(*row)?),
+            Kind::Rows { src, row, .. } => {
+                src.get(range.start.checked_mul(*row)?..range.end.checked_mul(*row)?)
+            }
             Kind::List(_) => None,
         }
     }
@@ -131,14 +135,20 @@ mod tests {
         let list = Records::list(vec![b"aa", b"bb", b"cc"]);
         assert_eq!(all(&packed), all(&list));
         assert_eq!(all(&rows), all(&list));
-        assert_eq!(all(&Records::packed(b"abc", &[0, 0, 3]).unwrap()), [b"".to_vec(), b"abc".to_vec(), b"".to_vec()]);
+        assert_eq!(
+            all(&Records::packed(b"abc", &[0, 0, 3]).unwrap()),
+            [b"".to_vec(), b"abc".to_vec(), b"".to_vec()]
+        );
         assert_eq!(all(&Records::rows(b"", 2).unwrap()), [b"".to_vec(), b"".to_vec()]);
     }
 
     #[test]
     fn bad_offsets_are_refused() {
         for offsets in [&[1, 2][..], &[0, 3, 2], &[0, 7]] {
-            assert!(matches!(Records::packed(b"abcdef", offsets), Err(Error::InvalidArgument(_))), "{offsets:?}");
+            assert!(
+                matches!(Records::packed(b"abcdef", offsets), Err(Error::InvalidArgument(_))),
+                "{offsets:?}"
+            );
         }
         assert!(Records::rows(b"abc", 2).is_err());
         assert!(Records::rows(b"abc", 0).is_err());

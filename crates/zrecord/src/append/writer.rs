@@ -14,7 +14,7 @@ use crate::storage::{Access, ColumnWriter, Directory, File, NumberedWriter, remo
 #[derive(Debug)]
 pub(crate) struct Writer {
     dir: Arc<dyn Directory>,
-    _lock: Arc<dyn File>,
+    lock: Arc<dyn File>,
     /// A forked child has copies of the descriptors, but is not the writer.
     process: u32,
     meta: Arc<dyn File>,
@@ -32,13 +32,15 @@ impl Writer {
     /// Take the lock, finish what a crash left, and cut all files to their content.
     pub(crate) fn acquire(open: &Open, options: &Options) -> Result<Self> {
         let dir = &open.dir;
+        let file = |name| dir.open(name, Access::Write).map_err(Error::io("open", dir.path().join(name)));
+        let slots = file(names::SYNC)?;
+        lock::mend(&**dir, &*slots)?;
         let lock = lock::write(&**dir)?;
         let found = Found::read(&**dir, &*open.meta)?;
-        let file = |name| dir.open(name, Access::Write).map_err(Error::io("open", dir.path().join(name)));
         let column = |extension, width| ColumnWriter::new(dir, extension, width, options.segment_bits);
         let mut writer = Self {
             meta: file(names::META)?,
-            slots: file(names::SYNC)?,
+            slots,
             loc: column(names::LOC, Entry::SIZE),
             sum: column(names::SUM, Sum::SIZE),
             shape: column(names::SHAPE, Shape::SIZE),
@@ -51,10 +53,11 @@ impl Writer {
                 dict_crc: 0,
             }),
             dir: dir.clone(),
-            _lock: lock,
+            lock,
             process: std::process::id(),
         };
         writer.settle(open, &found)?;
+        writer.slots.unlock().map_err(writer.fail("unlock", names::SYNC))?;
         Ok(writer)
     }
 
@@ -116,7 +119,8 @@ impl Writer {
 
     /// Count every file after the durable point as written to: another process wrote them and didn't sync.
     fn touch_all(&mut self, header: &Header) -> Result<()> {
-        let first_chunk = if self.slot.sequence == 0 { 0 } else { self.slot.header.tail_chunk.min(header.tail_chunk) };
+        let first_chunk =
+            if self.slot.sequence == 0 { 0 } else { self.slot.header.tail_chunk.min(header.tail_chunk) };
         self.chunks.touch(first_chunk.into()..u64::from(header.tail_chunk) + 1)?;
         self.loc.touch(header.length)?;
         if header.has(FLAG_SUMS) {
@@ -128,11 +132,21 @@ impl Writer {
         Ok(())
     }
 
+    /// Give the writer lock back, also where a forked child has a copy of the descriptor.
+    pub(crate) fn release(&self) {
+        // Without it the lock still goes with the last descriptor.
+        let _ = self.lock.unlock();
+    }
+
     pub(crate) fn belongs_here(&self) -> bool {
         self.process == std::process::id()
     }
 
-    pub(crate) fn fail(&self, verb: &'static str, name: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    pub(crate) fn fail(
+        &self,
+        verb: &'static str,
+        name: &str,
+    ) -> impl FnOnce(std::io::Error) -> Error + use<> {
         Error::io(verb, self.dir.path().join(name))
     }
 
@@ -177,7 +191,7 @@ impl Writer {
     }
 
     fn write_slot(&mut self, slot: SyncSlot) -> Result<()> {
-        let next = SyncSlot { sequence: self.slot.sequence + 1, ..slot };
+        let next = SyncSlot { sequence: self.slot.sequence.wrapping_add(1), ..slot };
         let mut bytes = next.encode().to_vec();
         // Both slots lie in the file from the start, each padded to its sector.
         bytes.resize(SyncSlot::STRIDE, 0);

@@ -1,7 +1,7 @@
 //! The header, `meta.zr`.
 
 use super::bytes::{crc32c, put, take, u32_at, u64_at};
-use super::FORMAT_VERSION;
+use super::{EXTENSION, FORMAT_VERSION};
 use crate::codec::Codec;
 
 /// Header flag: `.sum` covers every record.
@@ -10,7 +10,6 @@ pub(crate) const FLAG_SUMS: u8 = 1;
 pub(crate) const FLAG_SHAPES: u8 = 2;
 
 const MAGIC: [u8; 4] = *b"ZREC";
-const EXTENSION: u8 = 1;
 /// Where the reserved bytes of plain version 3 begin.
 const RESERVED: usize = 22;
 
@@ -42,6 +41,8 @@ pub(crate) enum HeaderFault {
     Magic([u8; 4]),
     Version(u8),
     Codec(u8),
+    /// An extension version later than this code.
+    Extension(u8),
 }
 
 impl Header {
@@ -81,12 +82,14 @@ impl Header {
             return Err(HeaderFault::Version(version));
         }
         let codec = Codec::from_tag(tag).ok_or(HeaderFault::Codec(tag))?;
-        let state = if extension == EXTENSION && crc32c(bytes.split_at(28).0) == u32_at(bytes, 28) {
-            HeaderState::Ours
-        } else if bytes.split_at(RESERVED).1.iter().all(|&b| b == 0) {
+        let state = if bytes.split_at(RESERVED).1.iter().all(|&b| b == 0) {
             HeaderState::Plain
-        } else {
+        } else if crc32c(bytes.split_at(28).0) != u32_at(bytes, 28) {
             HeaderState::Mismatch
+        } else if extension == EXTENSION {
+            HeaderState::Ours
+        } else {
+            return Err(HeaderFault::Extension(extension));
         };
         let ours = state == HeaderState::Ours;
         let header = Self {
@@ -94,7 +97,7 @@ impl Header {
             tail_chunk: u32_at(bytes, 6),
             tail_offset: u32_at(bytes, 10),
             length: u64_at(bytes, 14),
-            flags: if ours { flags } else { 0 },
+            flags: if ours { flags & (FLAG_SUMS | FLAG_SHAPES) } else { 0 },
             generation: if ours { u32_at(bytes, 24) } else { 0 },
         };
         Ok((header, state))
@@ -106,7 +109,13 @@ mod tests {
     use super::*;
 
     fn sample() -> Header {
-        Header { tail_chunk: 7, tail_offset: 99, length: 1 << 40, generation: 3, ..Header::empty(Codec::Zstd) }
+        Header {
+            tail_chunk: 7,
+            tail_offset: 99,
+            length: 1 << 40,
+            generation: 3,
+            ..Header::empty(Codec::Zstd)
+        }
     }
 
     #[test]
@@ -125,6 +134,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_later_extension_is_refused() {
+        let mut bytes = sample().encode();
+        bytes[22] = 2;
+        let crc = crc32c(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Header::decode(&bytes), Err(HeaderFault::Extension(2)));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::bytes::{crc32c, put, take, u32_at, u64_at};
 use super::{Entry, Header, HeaderState, Shape, Sum};
 
 const MAGIC: [u8; 4] = *b"ZINT";
-const FIXED: usize = 64;
 const CHANGE: usize = 64;
 
 /// Why entries change.
@@ -55,8 +54,22 @@ impl Change {
 }
 
 impl Intent {
+    /// Bytes before the changes.
+    pub(crate) const FIXED: usize = 64;
+
+    /// The size of the whole file, from its first bytes, if it is an intent of this generation.
+    pub(crate) fn announced(start: &[u8], generation: u32) -> Option<u64> {
+        let fixed = start.get(..Self::FIXED)?;
+        let Ok((header, HeaderState::Ours)) = Header::decode(&take(fixed, 8)) else { return None };
+        if take::<4>(fixed, 0) != MAGIC || header.generation != generation {
+            return None;
+        }
+        let changes = u64_at(fixed, 40).checked_mul(CHANGE as u64)?;
+        changes.checked_add(u64_at(fixed, 48))?.checked_add(Self::FIXED as u64 + 4)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut fixed = [0; FIXED];
+        let mut fixed = [0; Self::FIXED];
         put(&mut fixed, 0, &MAGIC);
         let kind: u32 = match self.kind {
             IntentKind::Delete => 1,
@@ -68,7 +81,8 @@ impl Intent {
         put(&mut fixed, 48, &(self.payload.len() as u64).to_le_bytes());
         put(&mut fixed, 56, &self.payload_chunk.to_le_bytes());
         put(&mut fixed, 60, &self.payload_offset.to_le_bytes());
-        let mut bytes = Vec::with_capacity(FIXED + CHANGE * self.changes.len() + self.payload.len() + 4);
+        let mut bytes =
+            Vec::with_capacity(Self::FIXED + CHANGE * self.changes.len() + self.payload.len() + 4);
         bytes.extend_from_slice(&fixed);
         for change in &self.changes {
             bytes.extend_from_slice(&change.encode());
@@ -82,7 +96,7 @@ impl Intent {
     /// `None` unless every byte is as it was written: an intent that was cut while it was written is no intent.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-        let (fixed, rest) = body.split_at_checked(FIXED)?;
+        let (fixed, rest) = body.split_at_checked(Self::FIXED)?;
         if crc32c(body) != u32_at(crc, 0) || take::<4>(fixed, 0) != MAGIC {
             return None;
         }
@@ -132,7 +146,10 @@ mod tests {
 
     #[test]
     fn round_trip() {
-        assert_eq!(Intent::decode(&sample().encode()), Some(sample()));
+        let bytes = sample().encode();
+        assert_eq!(Intent::announced(&bytes, 0), Some(bytes.len() as u64));
+        assert_eq!(Intent::announced(&bytes, 1), None);
+        assert_eq!(Intent::decode(&bytes), Some(sample()));
     }
 
     #[test]

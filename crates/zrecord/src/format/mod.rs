@@ -8,16 +8,19 @@ mod shapes;
 mod sums;
 mod sync_slot;
 
-pub(crate) use bytes::crc32c;
+pub(crate) use bytes::{crc32c, take};
 pub(crate) use entry::Entry;
-pub(crate) use header::{Header, HeaderFault, HeaderState, FLAG_SHAPES, FLAG_SUMS};
+pub(crate) use header::{FLAG_SHAPES, FLAG_SUMS, Header, HeaderFault, HeaderState};
 pub(crate) use intent::{Change, Intent, IntentKind};
-pub use shapes::{Shape, MAX_RANK};
+pub use shapes::{MAX_RANK, Shape};
 pub(crate) use sums::Sum;
 pub(crate) use sync_slot::SyncSlot;
 
 /// Format version that this crate reads and writes.
 pub const FORMAT_VERSION: u8 = 3;
+
+/// Extension of the format that this crate reads and writes.
+pub(crate) const EXTENSION: u8 = 1;
 
 /// The longest record, in logical bytes.
 pub const MAX_RECORD_LEN: u64 = 1 << 31;
@@ -40,7 +43,6 @@ pub(crate) mod names {
     pub(crate) const SUM: &str = "sum";
     pub(crate) const SHAPE: &str = "shape";
     pub(crate) const CHUNK: &str = "chunk";
-
 
     pub(crate) fn temporary(name: &str) -> String {
         format!("{name}.tmp")

@@ -59,7 +59,7 @@ impl SyncSlot {
             Self::decode(bytes.try_into().ok()?)
         };
         match (slot(0), slot(Self::STRIDE)) {
-            (Some(a), Some(b)) => Some(if a.sequence > b.sequence { a } else { b }),
+            (Some(a), Some(b)) => Some(if a.sequence.wrapping_sub(b.sequence) < 1 << 63 { a } else { b }),
             (a, b) => a.or(b),
         }
     }

@@ -35,7 +35,9 @@ impl<'a> Destination<'a> {
         let mut rest = memory;
         let mut consumed = 0_u64;
         for i in order {
-            let (Some(&offset), Some(&length), Some(place)) = (offsets.get(i), lengths.get(i), places.get_mut(i)) else {
+            let (Some(&offset), Some(&length), Some(place)) =
+                (offsets.get(i), lengths.get(i), places.get_mut(i))
+            else {
                 continue;
             };
             let misplaced = |why: &str| {
@@ -116,7 +118,8 @@ mod tests {
     #[test]
     fn places_come_in_the_order_of_the_indices() {
         let mut memory = *b"abcdef";
-        let Destination::Places(places) = Destination::places(&mut memory, &[4, 0, 4], &[2, 3, 0]).unwrap() else {
+        let Destination::Places(places) = Destination::places(&mut memory, &[4, 0, 4], &[2, 3, 0]).unwrap()
+        else {
             panic!("places");
         };
         assert_eq!(places, [b"ef".as_slice(), b"abc", b""]);
@@ -124,7 +127,9 @@ mod tests {
 
     #[test]
     fn overlaps_and_overruns_are_refused() {
-        for (offsets, lengths) in [(&[0, 2][..], &[3, 1][..]), (&[5], &[2]), (&[u64::MAX], &[1]), (&[0], &[1, 1])] {
+        for (offsets, lengths) in
+            [(&[0, 2][..], &[3, 1][..]), (&[5], &[2]), (&[u64::MAX], &[1]), (&[0], &[1, 1])]
+        {
             assert!(Destination::places(&mut [0; 6], offsets, lengths).is_err(), "{offsets:?}");
         }
         assert!(Destination::rows(&mut [0; 5], 2).is_err());

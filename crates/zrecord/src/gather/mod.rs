@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::codec::Codec;
 use crate::error::{Error, Result};
-use crate::format::{Entry, Header, Shape};
+use crate::format::{Header, Shape};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::pool;
@@ -100,8 +100,8 @@ impl Job<'_> {
 pub(crate) fn lengths(open: &Open, idxs: &[u64]) -> Result<Vec<u32>> {
     let header = open.header();
     check_indices(idxs, &header)?;
-    let mut view = open.loc.view(header.length);
-    idxs.iter().map(|&index| Ok(Entry::decode(&view.get(index)?).logical)).collect()
+    let mut locator = Locator::new(open, &header, Verify::Never);
+    idxs.iter().map(|&index| Ok(locator.locate(index)?.entry.logical)).collect()
 }
 
 /// Shapes of the records, plain where the store keeps none.

@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
         }
         let start = found.entry.offset as usize;
         let end = start + found.entry.stored as usize;
-        let stored = self.chunk.as_ref().and_then(|(_, map)| map.get(start..end)).ok_or_else(|| self.short(found))?;
+        let stored =
+            self.chunk.as_ref().and_then(|(_, map)| map.get(start..end)).ok_or_else(|| self.short(found))?;
         if self.open.codec == Codec::Raw {
             return self.copy(found, stored, place);
         }
@@ -72,7 +73,9 @@ impl<'a> Reader<'a> {
     #[inline]
     fn enter(&mut self, found: &Located) -> Result<bool> {
         match &self.chunk {
-            Some((chunk, map)) if *chunk == found.entry.chunk && map.len() as u64 >= found.entry.end() => Ok(true),
+            Some((chunk, map)) if *chunk == found.entry.chunk && map.len() as u64 >= found.entry.end() => {
+                Ok(true)
+            }
             _ => self.enter_chunk(found),
         }
     }

@@ -44,7 +44,12 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str, width: usize, segment_bits: u32) -> Self {
+    pub(crate) fn new(
+        dir: &Arc<dyn Directory>,
+        extension: &'static str,
+        width: usize,
+        segment_bits: u32,
+    ) -> Self {
         Self { files: NumberedFiles::new(dir, extension), cut: Cut { width: width as u64, segment_bits } }
     }
 
@@ -55,7 +60,12 @@ impl Column {
         let (found, needed) = (self.files.length(segment)?, at + self.cut.width);
         if found < needed {
             let path = self.files.path(segment);
-            return Err(Error::corrupt(path, "the length of a table", found, format!("at least {needed} bytes")));
+            return Err(Error::corrupt(
+                path,
+                "the length of a table",
+                found,
+                format!("at least {needed} bytes"),
+            ));
         }
         Ok(())
     }
@@ -150,7 +160,12 @@ pub(crate) struct ColumnWriter {
 }
 
 impl ColumnWriter {
-    pub(crate) fn new(dir: &Arc<dyn Directory>, extension: &'static str, width: usize, segment_bits: u32) -> Self {
+    pub(crate) fn new(
+        dir: &Arc<dyn Directory>,
+        extension: &'static str,
+        width: usize,
+        segment_bits: u32,
+    ) -> Self {
         Self { files: NumberedWriter::new(dir, extension), cut: Cut { width: width as u64, segment_bits } }
     }
 

@@ -109,7 +109,8 @@ impl File for FaultyFile {
             Ok(()) => self.inner.write_at(bytes, offset),
             Err(e) => {
                 if self.fuse.tears_now() {
-                    let torn = torn_at(usize::try_from(offset).unwrap(), bytes.len().div_ceil(2), bytes.len());
+                    let torn =
+                        torn_at(usize::try_from(offset).unwrap(), bytes.len().div_ceil(2), bytes.len());
                     self.inner.write_at(&bytes[..torn], offset)?;
                 }
                 Err(e)
@@ -133,5 +134,9 @@ impl File for FaultyFile {
 
     fn try_lock(&self, lock: Lock) -> io::Result<bool> {
         self.inner.try_lock(lock)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.inner.unlock()
     }
 }

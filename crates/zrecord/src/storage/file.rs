@@ -60,9 +60,7 @@ impl Directory for RealDirectory {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.path)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -119,5 +117,9 @@ impl File for RealFile {
             Err(fs::TryLockError::WouldBlock) => Ok(false),
             Err(fs::TryLockError::Error(e)) => Err(e),
         }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
     }
 }

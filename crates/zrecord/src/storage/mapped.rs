@@ -2,7 +2,8 @@
 //!
 //! What could go wrong: a mapped page that no longer exists in the file ends the process (SIGBUS), and bytes that somebody
 //! else writes change under a `&[u8]`. Why it doesn't here: a map never reaches beyond the file's length at the time of
-//! mapping, files of a store shrink only in compaction and in recovery, which need the store alone (see `lock.rs`), and the
+//! mapping, committed bytes are cut off only by compaction, which needs the store alone, and by mending, which who opens the store
+//! waits for (see `lock.rs`); everything else that is cut lies behind the last committed record, where no reader looks; and the
 //! bytes that a reader looks at (those of committed records) are written once, before the record can be seen. A foreign
 //! program that truncates the files under a reader is outside of what a map can bear; `io="pread"` is for that.
 

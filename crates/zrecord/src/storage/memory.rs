@@ -267,4 +267,9 @@ impl File for MemoryFile {
         }
         Ok(granted)
     }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.release(&mut self.held.lock().unwrap());
+        Ok(())
+    }
 }

@@ -64,9 +64,11 @@ pub(crate) trait File: Debug + Send + Sync {
     fn map(&self) -> io::Result<Option<Map>>;
     /// `false` if somebody else holds a lock in the way.
     fn try_lock(&self, lock: Lock) -> io::Result<bool>;
+    /// Give the lock back now, also where a forked child has the descriptor too.
+    fn unlock(&self) -> io::Result<()>;
 }
 
-/// Read a small file whole; `None` if it is missing. At most `limit` bytes are read.
+/// Read a small file whole; `None` if it is missing, an error if it is longer than `limit`.
 pub(crate) fn read_small(dir: &dyn Directory, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match dir.open(name, Access::Read) {
         Ok(file) => file,
@@ -79,9 +81,29 @@ pub(crate) fn read_small(dir: &dyn Directory, name: &str, limit: u64) -> io::Res
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     let length = usize::try_from(length).map_err(|e| io::Error::new(io::ErrorKind::FileTooLarge, e))?;
-    let mut bytes = vec![0; length];
+    let mut bytes = zeroed(length)?;
     file.read_at(&mut bytes, 0)?;
     Ok(Some(bytes))
+}
+
+/// The first bytes of a file, at most `limit`; `None` if it is missing.
+pub(crate) fn read_start(dir: &dyn Directory, name: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
+    let file = match dir.open(name, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut bytes = zeroed(usize::try_from(file.len()?).map_or(limit, |length| length.min(limit)))?;
+    file.read_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
+}
+
+/// Memory whose size a file asked for: an error rather than an abort where there is none.
+pub(crate) fn zeroed(length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|e| io::Error::new(io::ErrorKind::OutOfMemory, e))?;
+    bytes.resize(length, 0);
+    Ok(bytes)
 }
 
 /// Replace a small file durably and atomically: temporary name, sync, rename, sync of the directory.

@@ -56,7 +56,9 @@ impl NumberedFiles {
         let path = self.path(number);
         match e.kind() {
             io::ErrorKind::NotFound => Error::corrupt(path, "a file of the store", "none", "a file"),
-            io::ErrorKind::UnexpectedEof => Error::corrupt(path, "the length of a file", e, "all bytes in use"),
+            io::ErrorKind::UnexpectedEof => {
+                Error::corrupt(path, "the length of a file", e, "all bytes in use")
+            }
             _ => Error::io("read", path)(e),
         }
     }
@@ -137,7 +139,8 @@ impl NumberedWriter {
     pub(crate) fn remove_from(&mut self, first: u64) -> Result<()> {
         self.files.retain(|&number, _| number < first);
         for number in self.numbers(first..)? {
-            remove_if_there(&*self.dir, &file_name(number, self.extension)).map_err(self.fail("remove", number))?;
+            remove_if_there(&*self.dir, &file_name(number, self.extension))
+                .map_err(self.fail("remove", number))?;
         }
         Ok(())
     }
@@ -150,6 +153,10 @@ impl NumberedWriter {
                 file.sync().map_err(Error::io("sync", path))?;
                 *dirty = false;
             }
+        }
+        // The last one is written to again; a descriptor for each of the others would be kept for nothing.
+        while self.files.len() > 1 {
+            self.files.pop_first();
         }
         Ok(())
     }

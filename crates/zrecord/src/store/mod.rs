@@ -1,0 +1,237 @@
+//! The handle: what is open, who writes, and the order of the two.
+
+mod read;
+mod write;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::append::Writer;
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::format::{FLAG_SHAPES, FLAG_SUMS, Header};
+use crate::open::Open;
+use crate::options::Options;
+use crate::storage::Directory;
+use crate::{create, settle};
+
+/// A store of byte records. All methods take `&self` and may be called from many threads.
+///
+/// A handle begins as a reader. Its first write makes it the store's one writer, until it is closed or dropped.
+#[derive(Debug)]
+pub struct Store {
+    dir: Arc<dyn Directory>,
+    codec: Codec,
+    level: Option<i32>,
+    options: Options,
+    /// `None` once closed. Reads and appends share it; what moves records has it alone.
+    open: RwLock<Option<Open>>,
+    /// Set first thing by `close`, which in a forked child can't count on getting at `open`.
+    closed: AtomicBool,
+    process: u32,
+    writer: Mutex<WriterSlot>,
+}
+
+#[derive(Debug)]
+enum WriterSlot {
+    Idle,
+    Active(Box<Writer>),
+    /// A write failed; the text says which.
+    Poisoned(String),
+}
+
+impl Store {
+    /// Create a store in a directory that is missing or empty, and open it.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`], [`Error::NotAStore`] if the directory holds something else, a level that the codec
+    /// doesn't have, I/O.
+    pub fn create(path: &Path, options: Options) -> Result<Self> {
+        let dir = create::prepare_directory(path, &options)?;
+        Self::create_in(dir, options)
+    }
+
+    /// Open an existing store. It costs the same for ten records and a billion.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotAStore`], an unsupported version or codec, [`Error::CodecMismatch`],
+    /// [`Error::CorruptStore`], I/O.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        Self::open_in(create::existing_directory(path, &options)?, options)
+    }
+
+    /// Whether there is a store at `path`.
+    #[must_use]
+    pub fn exists(path: &Path) -> bool {
+        create::exists(path)
+    }
+
+    pub(crate) fn create_in(dir: Arc<dyn Directory>, options: Options) -> Result<Self> {
+        create::create(&dir, &options)?;
+        Self::open_in(dir, options)
+    }
+
+    pub(crate) fn open_in(dir: Arc<dyn Directory>, options: Options) -> Result<Self> {
+        let (open, found) = Open::load(&dir, &options)?;
+        if let Some(expected) = options.codec
+            && expected != open.codec
+        {
+            let (found, expected) = (open.codec.name(), expected.name());
+            return Err(Error::CodecMismatch { path: open.path(), found, expected });
+        }
+        settle::settle(&open, &found, &options)?;
+        open.check_lengths(&open.header())?;
+        let (codec, level) = (open.codec, open.level);
+        let writer = Mutex::new(WriterSlot::Idle);
+        let (open, closed) = (RwLock::new(Some(open)), AtomicBool::new(false));
+        Ok(Self { dir, codec, level, options, open, closed, process: std::process::id(), writer })
+    }
+
+    // -- facts
+
+    /// The store's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The store's codec.
+    #[must_use]
+    pub fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    /// The zstd level of what is appended; `None` for raw stores.
+    #[must_use]
+    pub fn level(&self) -> Option<i32> {
+        self.level
+    }
+
+    /// The number of records that this handle sees.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn len(&self) -> Result<u64> {
+        Ok(self.header()?.length)
+    }
+
+    /// Whether this handle sees no record.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Raised by each delete and compact.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn generation(&self) -> Result<u32> {
+        Ok(self.header()?.generation)
+    }
+
+    /// Whether every record has a checksum; not so after a plain version 3 writer.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn sums_known(&self) -> Result<bool> {
+        Ok(self.header()?.has(FLAG_SUMS))
+    }
+
+    /// Whether the store keeps shapes: some record was not one-dimensional.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn has_shapes(&self) -> Result<bool> {
+        Ok(self.header()?.has(FLAG_SHAPES))
+    }
+
+    /// Whether a dictionary is installed.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn has_dict(&self) -> Result<bool> {
+        self.reading(|open| Ok(open.dictionary().is_some()))
+    }
+
+    /// Whether this handle is the store's writer.
+    #[must_use]
+    pub fn has_written(&self) -> bool {
+        !matches!(*self.lock_writer(), WriterSlot::Idle)
+    }
+
+    /// Whether the handle was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn header(&self) -> Result<Header> {
+        self.reading(|open| Ok(open.header()))
+    }
+
+    /// Sync, give the locks back, and refuse everything from here on. Closing twice is fine.
+    ///
+    /// # Errors
+    /// The last sync's. The handle is closed all the same.
+    pub fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        if self.process != std::process::id() {
+            // A thread of the parent's that held a lock at the fork holds it here for ever: take what may be had. The
+            // operating system's locks stay the parent's.
+            if let (Ok(mut open), Ok(mut slot)) = (self.open.try_write(), self.writer.try_lock()) {
+                (*open, *slot) = (None, WriterSlot::Idle);
+            }
+            return Ok(());
+        }
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.lock_writer();
+        let outcome = match std::mem::replace(&mut *slot, WriterSlot::Idle) {
+            WriterSlot::Active(mut writer) if writer.belongs_here() => {
+                let outcome = writer.sync();
+                writer.release();
+                outcome
+            }
+            _ => Ok(()),
+        };
+        if let Some(open) = open.take() {
+            open.release();
+        }
+        outcome
+    }
+
+    // -- how a method gets at what is open
+
+    fn reading<T>(&self, work: impl FnOnce(&Open) -> Result<T>) -> Result<T> {
+        if self.is_closed() {
+            return Err(self.closed());
+        }
+        let guard = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        work(guard.as_ref().ok_or_else(|| self.closed())?)
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, WriterSlot> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { path: self.dir.path().to_path_buf() }
+    }
+
+    fn poisoned(&self, cause: &str) -> Error {
+        Error::Poisoned { path: self.dir.path().to_path_buf(), cause: cause.to_owned() }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Nobody is left to be told; whoever wants to know whether the last sync worked closes.
+        let _ = self.close();
+    }
+}
+
+fn stale(open: &Open, found: &Header, expected: &Header) -> Error {
+    Error::Stale { path: open.path(), found: found.generation, expected: expected.generation }
+}

@@ -1,0 +1,92 @@
+//! The methods of a store that only read.
+
+use super::{Store, WriterSlot, stale};
+use crate::error::{Error, Result};
+use crate::format::Shape;
+use crate::gather::{self, Destination};
+use crate::open::Found;
+use crate::recover::{self, Condition};
+use crate::stats::{self, Stats};
+
+impl Store {
+    /// Record `idxs[i]` into `dst` at byte `offsets[i]`; the places must not overlap.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`], [`Error::InvalidArgument`] for places that overlap or pass the end, [`Error::CorruptRecord`],
+    /// [`Error::CorruptStore`], I/O. On an error the content of `dst` is unspecified.
+    pub fn gather(&self, idxs: &[u64], dst: &mut [u8], offsets: &[u64]) -> Result<()> {
+        self.reading(|open| {
+            let lengths = gather::lengths(open, idxs)?;
+            gather::gather(open, idxs, Destination::places(dst, offsets, &lengths)?, self.options.verify)
+        })
+    }
+
+    /// Record `idxs[i]` into row i of `dst`, whose rows are `dst.len() / idxs.len()` bytes long.
+    ///
+    /// # Errors
+    /// As [`Store::gather`], and [`Error::LengthMismatch`] for a record that isn't exactly one row long.
+    pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
+        self.reading(|open| {
+            gather::gather(open, idxs, Destination::rows(dst, idxs.len())?, self.options.verify)
+        })
+    }
+
+    /// Where each of the records begins when they are packed one after another; one more offset says where the last one ends.
+    ///
+    /// # Errors
+    /// As [`Store::lengths`].
+    pub fn packed_offsets(&self, idxs: &[u64]) -> Result<Vec<u64>> {
+        self.reading(|open| gather::packed_offsets(open, idxs))
+    }
+
+    /// Logical (uncompressed) bytes of each record.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
+    pub fn lengths(&self, idxs: &[u64]) -> Result<Vec<u32>> {
+        self.reading(|open| gather::lengths(open, idxs))
+    }
+
+    /// The shape entry of each record; plain ones where the store keeps no shapes.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
+    pub fn shapes(&self, idxs: &[u64]) -> Result<Vec<Shape>> {
+        self.reading(|open| gather::shapes(open, idxs))
+    }
+
+    /// Space in use.
+    ///
+    /// # Errors
+    /// [`Error::CorruptStore`], I/O.
+    pub fn stats(&self) -> Result<Stats> {
+        self.reading(stats::stats)
+    }
+
+    /// See what other handles and processes appended; returns the number of records.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if records were moved meanwhile, [`Error::CorruptStore`], I/O.
+    pub fn refresh(&self) -> Result<u64> {
+        // The writer's own header is the newest there is; nobody else appends.
+        if let WriterSlot::Active(writer) = &*self.lock_writer()
+            && writer.belongs_here()
+        {
+            return Ok(writer.header.length);
+        }
+        self.reading(|open| {
+            let found = Found::read(&*open.dir, &*open.meta)?;
+            let before = open.header();
+            let header = match recover::examine(open, &found)? {
+                Condition::Settled(header) | Condition::Tail { header, .. } => header,
+                Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
+            };
+            if header.generation != before.generation {
+                return Err(stale(open, &header, &before));
+            }
+            open.check_lengths(&header)?;
+            open.publish(header);
+            Ok(header.length)
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! The methods of a store that write, and how they come by the writer.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{Store, WriterSlot, stale};
+use crate::append::{self, Records, Writer};
+use crate::codec::{Codec, Dictionary};
+use crate::error::{Error, Result};
+use crate::format::{Shape, crc32c, names};
+use crate::open::Open;
+use crate::storage::replace;
+use crate::{compact, create, delete, lock, recover};
+
+impl Store {
+    /// Append all of `records`, or none of them; returns the index of the first. `shapes` has an entry a record;
+    /// without it all are one-dimensional.
+    ///
+    /// When it returns, other handles see the records after [`Store::refresh`], and a killed process doesn't lose them. What a power
+    /// cut can't take is what [`Store::sync`] or [`Store::close`] returned for.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for no record, [`Error::RecordTooLong`], [`Error::MissingDictionary`], [`Error::Locked`],
+    /// [`Error::ReadOnly`], [`Error::Poisoned`], I/O. Whatever the error, the store is as it was.
+    pub fn append(&self, records: &Records<'_>, shapes: Option<&[Shape]>) -> Result<u64> {
+        self.reading(|open| {
+            append::check(open, &open.header(), records, shapes)?;
+            let mut slot = self.lock_writer();
+            let writer = self.writer(&mut slot, open)?;
+            let outcome = append::append(open, writer, records, shapes, &self.options);
+            if outcome.is_err() {
+                // What was written lies behind the header and is nobody's; space is given back if that still works.
+                let header = writer.header;
+                let _ = writer.write_header(header).and_then(|()| writer.cut_files(&header));
+            }
+            poison(&mut slot, outcome)
+        })
+    }
+
+    /// Remove the records `idxs` (any order, duplicates fine) by swap-last in descending order: live records stay
+    /// exactly `0..len`, so survivors from the end get the indices of removed ones. All or nothing, also in a crash.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`], [`Error::Locked`] if any other handle has the store open, else as [`Store::append`].
+    pub fn delete(&self, idxs: &[u64]) -> Result<()> {
+        self.moving("delete", |open, writer| {
+            let length = writer.header.length;
+            if let Some(&index) = idxs.iter().find(|&&index| index >= length) {
+                return Err(Error::IndexOutOfRange { index, length });
+            }
+            if idxs.is_empty() { Ok(()) } else { delete::delete(open, writer, idxs) }
+        })
+    }
+
+    /// Give back the space that deleted records left, in place, in physical order. Safe to interrupt; running it again
+    /// finishes the job. Takes 24 bytes of memory a record.
+    ///
+    /// # Errors
+    /// As [`Store::delete`]; [`Error::CorruptRecord`] before anything is changed if the table can't be right.
+    pub fn compact(&self) -> Result<()> {
+        self.moving("compact", |open, writer| compact::compact(open, writer, &self.options))
+    }
+
+    /// Make everything that was appended durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], I/O.
+    pub fn sync(&self) -> Result<()> {
+        self.reading(|_| {
+            let mut slot = self.lock_writer();
+            let outcome = match &mut *slot {
+                WriterSlot::Active(writer) if writer.belongs_here() => writer.sync(),
+                WriterSlot::Poisoned(cause) => return Err(self.poisoned(cause)),
+                _ => Ok(()),
+            };
+            poison(&mut slot, outcome)
+        })
+    }
+
+    /// Install the dictionary of a `zstd_dict` store. One that records were written with stays.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another codec, for bytes that are no dictionary, and for another dictionary than
+    /// the one that records were written with.
+    pub fn install_dict(&self, bytes: &[u8]) -> Result<()> {
+        if self.codec != Codec::ZstdDict {
+            let why = format!("a {} store takes no dictionary; only zstd_dict stores do", self.codec.name());
+            return Err(Error::InvalidArgument(why));
+        }
+        let dictionary = Arc::new(Dictionary::new(bytes.to_vec())?);
+        self.reading(|open| {
+            let mut slot = self.lock_writer();
+            let writer = self.writer(&mut slot, open)?;
+            let installed = open.dictionary();
+            if installed.as_ref().is_some_and(|installed| installed.bytes() == bytes) {
+                return Ok(());
+            }
+            if writer.header.length > 0 {
+                create::check_dictionary(open, installed.is_some(), &dictionary)?;
+            }
+            let outcome = writer
+                .note_dictionary(0)
+                .and_then(|()| {
+                    replace(&*open.dir, names::DICT, bytes).map_err(writer.fail("write", names::DICT))
+                })
+                .and_then(|()| writer.note_dictionary(crc32c(bytes)));
+            if outcome.is_ok() {
+                open.use_dictionary(dictionary);
+            }
+            poison(&mut slot, outcome)
+        })
+    }
+
+    /// Give a store that keeps its shapes elsewhere (loaderx 1.x: in the schema) a shape table, and the schema that goes
+    /// with it. `shapes` has an entry a record.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there aren't as many shapes as records, else as [`Store::append`].
+    pub fn adopt_shapes(&self, shapes: &[Shape], schema: &[u8]) -> Result<()> {
+        self.reading(|open| {
+            let mut slot = self.lock_writer();
+            let writer = self.writer(&mut slot, open)?;
+            let expected = writer.header.length;
+            if shapes.len() as u64 != expected {
+                let why = format!("got {} shapes for {expected} records", shapes.len());
+                return Err(Error::InvalidArgument(why));
+            }
+            let outcome = create::adopt_shapes(open, writer, shapes, schema);
+            poison(&mut slot, outcome)
+        })
+    }
+
+    /// Run what moves records: alone in this handle, and with no other handle on the store.
+    fn moving(&self, what: &'static str, work: impl FnOnce(&Open, &mut Writer) -> Result<()>) -> Result<()> {
+        if self.process != std::process::id() {
+            let reason = format!(
+                "{what} needs the store alone, but this handle came through a fork; reopen the store"
+            );
+            return Err(Error::Locked { path: self.path().to_path_buf(), reason });
+        }
+        let mut guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let open = guard.as_ref().ok_or_else(|| self.closed())?;
+        let mut slot = self.lock_writer();
+        let writer = self.writer(&mut slot, open)?;
+        lock::exclude(open.dir.path(), &*open.meta, what)?;
+        let outcome = writer.sync().and_then(|()| work(open, writer));
+        open.publish(writer.header);
+        open.forget_files();
+        let shared = lock::share(open.dir.path(), &*open.meta);
+        let outcome = poison(&mut slot, outcome).and(shared);
+        if outcome.is_err() && !recover::is_settled(open) {
+            // The table may be changed in part. Whoever opens the store next finishes the change; this handle reads no more.
+            *guard = None;
+            self.closed.store(true, Ordering::Release);
+        }
+        outcome
+    }
+
+    /// The writer, made now if this handle has none.
+    fn writer<'a>(&self, slot: &'a mut MutexGuard<'_, WriterSlot>, open: &Open) -> Result<&'a mut Writer> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly { path: open.path() });
+        }
+        let inherited = matches!(&**slot, WriterSlot::Active(writer) if !writer.belongs_here());
+        if inherited || matches!(**slot, WriterSlot::Idle) {
+            let writer = Writer::acquire(open, &self.options)?;
+            let before = open.header();
+            if writer.header.generation != before.generation {
+                return Err(stale(open, &writer.header, &before));
+            }
+            open.publish(writer.header);
+            **slot = WriterSlot::Active(Box::new(writer));
+        }
+        match &mut **slot {
+            WriterSlot::Active(writer) => Ok(writer),
+            WriterSlot::Poisoned(cause) => Err(self.poisoned(cause)),
+            WriterSlot::Idle => Err(Error::Internal("the writer is missing".to_owned())),
+        }
+    }
+}
+
+/// After a failed write the writer is dead and says so; what was refused before anything was written doesn't count.
+fn poison<T>(slot: &mut MutexGuard<'_, WriterSlot>, outcome: Result<T>) -> Result<T> {
+    if let Err(e) = &outcome
+        && matches!(e, Error::Io { .. } | Error::Internal(_))
+    {
+        **slot = WriterSlot::Poisoned(e.to_string());
+    }
+    outcome
+}
