@@ -217,6 +217,13 @@ class Zrecord:
         """Records, and in bytes: `live_bytes` that they take, `chunk_bytes` in the files, `reclaimable` by `compact` at most."""
         return self._core.stats()
 
+    def begin_write(self) -> int:
+        """Become the store's writer now rather than with the first write; returns the length.
+
+        StoreLockedError if another handle is the writer. From here on only this handle changes the store.
+        """
+        return self._core.begin_write()
+
     def sync(self) -> None:
         """Make everything appended so far safe from a power cut."""
         self._core.sync()

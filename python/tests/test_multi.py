@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
+from loaderx.zrecord import StoreLockedError
 from support import all_same, contents, same, swap_last
 
 COUNT = 12
@@ -180,3 +181,23 @@ def test_a_missing_stream_is_not_made(root: Path) -> None:
         MSDataset(root, names=["image", "label"])
     assert contents(root) == before
     assert not (root / "label").exists()
+
+
+def test_records_of_other_handles_are_not_taken_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MSDataset(root) as ds:
+        with MSDataset(root) as other:
+            other.append(part([0, 1, 2]))
+        monkeypatch.setattr(ds["token"], "_write", lambda checked: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ds.append(part([3]))
+        monkeypatch.undo()
+        assert ds.append(part([4])) == COUNT + 3
+    check(MSDataset(root), [*range(COUNT), 0, 1, 2, 4])
+
+
+def test_a_stream_that_is_locked_is_found_before_any_is_written(root: Path) -> None:
+    with MSDataset(root) as ds, MSDataset(root) as other:
+        other["token"]._store.begin_write()
+        with pytest.raises(StoreLockedError):
+            ds.append(part([0]))
+        assert {name: len(stream) for name, stream in ds.streams.items()} == dict.fromkeys(ds.names, COUNT)

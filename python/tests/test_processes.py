@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
+from loaderx.zrecord import StoreLockedError
 from support import Array, same
 
 ROWS = np.arange(400 * 300, dtype=np.int32).reshape(400, 300)
@@ -112,3 +115,92 @@ def test_threads_that_append_at_once(tmp_path: Path) -> None:
         assert sorted(firsts) == list(range(0, 300, 3))
         for start, first in zip(range(0, 300, 3), firsts, strict=True):
             assert same(ds[first : first + 3], rows(start, 3))
+
+
+def in_child(work: Any) -> int:
+    """Run `work` in a forked child; its exit status, or 99 if it does not end within 20 s."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = int(work())
+        finally:
+            os._exit(status)
+    for _ in range(2000):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 99
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_moves_no_records_under_its_parent(stores: Any) -> None:
+    def move() -> int:
+        refused = 0
+        for operation in (lambda: stores[0].delete(0), stores[0].compact):
+            try:
+                operation()
+            except StoreLockedError as error:
+                refused += "fork" in str(error)
+        return refused
+
+    assert in_child(move) == 2
+    assert checked(stores, 1) == 20 * 64 * 2
+    stores[1].close()
+    stores[0].delete(0)
+    assert len(stores[0]) == 399
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_that_was_forked_in_mid_gather_closes(stores: Any) -> None:
+    stop = threading.Event()
+
+    def gather() -> None:
+        while not stop.is_set():
+            stores[0][np.arange(400)]
+
+    def close() -> int:
+        for dataset in stores:
+            dataset.close()
+        return 7
+
+    threads = [threading.Thread(target=gather) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [in_child(close) for _ in range(12)] == [7] * 12
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert checked(stores, 2) == 20 * 64 * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_closed_writer_leaves_no_lock_with_its_children(tmp_path: Path) -> None:
+    from_numpy(tmp_path / "s", ROWS)
+    dataset = DenseDataset(tmp_path / "s")
+    dataset.append(ROWS[:2])
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        dataset.close()
+        with DenseDataset(tmp_path / "s") as again:
+            again.append(ROWS[:1])
+            again.delete([0])
+            assert len(again) == 402
+    finally:
+        os.write(writing, b"x")
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)

@@ -272,6 +272,11 @@ impl Store {
         })
     }
 
+    /// Become the store's writer before there is something to write; returns the length, which only this handle can change from here on.
+    fn begin_write(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || self.core.begin_write())
+    }
+
     /// Make everything appended so far safe from a power cut.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.core.sync())

@@ -118,7 +118,6 @@ class MSDataset:
             raise ValueError(
                 f"append: expected an entry for each of the streams {self.names}; missing: {missing}, unknown: {unknown}"
             )
-        self._common_length()
         checked: dict[str, Any] = {}
         for name, stream in self._streams.items():
             try:
@@ -128,37 +127,44 @@ class MSDataset:
         counts = {name: count for name, (count, _) in checked.items()}
         if len(set(counts.values())) != 1:
             raise ValueError(f"append: expected equally many records for every stream, found {counts}")
+        self._begin_write()
         first = self._write(checked)
         self._length = self._common_length()
         return first
 
+    def _begin_write(self) -> None:
+        """Become the writer of every stream before the first is written to, so that none can turn out to be locked or longer midway."""
+        for stream in self._streams.values():
+            stream._store.begin_write()
+        self._length = self._common_length()
+
     def _write(self, checked: Mapping[str, Any]) -> int:
-        written: list[str] = []
+        written: dict[str, range] = {}
         first = self._length
         try:
             for name, stream in self._streams.items():
                 first = stream._write(checked[name])
-                written.append(name)
+                written[name] = range(first, first + checked[name][0])
         except BaseException as error:
             self._take_back(written, error)
             raise
         return first
 
-    def _take_back(self, written: list[str], error: BaseException) -> None:
-        """Delete what the streams in `written` got after the others failed."""
-        for name in written:
-            stream = self._streams[name]
+    def _take_back(self, written: Mapping[str, range], error: BaseException) -> None:
+        """Delete what the streams in `written` got after the others failed: exactly these records, which are their last."""
+        for name, records in written.items():
             try:
-                stream.delete(slice(self._length, None))
+                self._streams[name].delete(list(records))
             except (ZrecordError, OSError) as failure:
                 add_note(
                     error,
-                    f"stream {name!r} keeps records {self._length} to {len(stream)} that the others lack: {failure}",
+                    f"stream {name!r} keeps records {records.start} to {records.stop} that the others lack: {failure}",
                 )
 
     def delete(self, index: Any) -> None:
         """Remove the selected records from every stream; see `DenseDataset.delete`."""
-        idxs = indices(index, self._common_length())
+        self._begin_write()
+        idxs = indices(index, self._length)
         done: list[str] = []
         try:
             for name, stream in self._streams.items():

@@ -13,6 +13,15 @@ use crate::storage::replace;
 use crate::{compact, create, delete, lock, recover};
 
 impl Store {
+    /// Become the store's writer before there is something to write; returns the number of records, which only this handle
+    /// can change from here on.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Stale`], I/O.
+    pub fn begin_write(&self) -> Result<u64> {
+        self.reading(|open| Ok(self.writer(&mut self.lock_writer(), open)?.header.length))
+    }
+
     /// Append all of `records`, or none of them; returns the index of the first. `shapes` has an entry a record;
     /// without it all are one-dimensional.
     ///
