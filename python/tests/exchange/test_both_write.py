@@ -173,6 +173,8 @@ def test_we_change_their_ragged_store(
     with RaggedDataset(store) as dataset:
         dataset.append(more)
     records += more
+    with pytest.raises(PublishedError):
+        published.read_ragged(store)
     with RaggedDataset(store) as dataset:
         assert_same_records(dataset[:], records)
         dataset.delete([0, 2, 15])
