@@ -117,6 +117,9 @@ class Store:
 def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""
 
+def batch_memory(length: int) -> npt.NDArray[np.uint8]:
+    """A writable array of `length` bytes, shape (length,), content unspecified, on memory that is used again when the last view is gone."""
+
 def read_small_file(path: str | os.PathLike[str]) -> bytes: ...
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace a small file durably: temporary name, sync, rename, sync of the directory."""

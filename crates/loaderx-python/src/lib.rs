@@ -7,6 +7,7 @@ mod array;
 mod dict;
 mod error;
 mod files;
+mod memory;
 mod sampler;
 mod store;
 
@@ -25,6 +26,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
     module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
+    module.add_function(wrap_pyfunction!(memory::batch_memory, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

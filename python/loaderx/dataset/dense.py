@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderx import memory
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array
 from loaderx.dataset.index import Indices
@@ -72,7 +73,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
         return item if item.ndim else item[()]
 
     def _records(self, idxs: Indices) -> Array:
-        rows = np.empty((idxs.size, *self.item_shape), self.dtype)
+        rows = memory.empty((idxs.size, *self.item_shape), self.dtype)
         self._store.gather_rows(idxs, rows)
         return rows
 
