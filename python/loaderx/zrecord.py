@@ -224,6 +224,13 @@ class Zrecord:
         """
         return self._core.begin_write()
 
+    def begin_delete(self) -> int:
+        """Become the store's writer, and make sure that no other handle has it open just now; returns the length.
+
+        StoreLockedError otherwise. `delete` and `compact` need this, and check it again.
+        """
+        return self._core.begin_delete()
+
     def sync(self) -> None:
         """Make everything appended so far safe from a power cut."""
         self._core.sync()

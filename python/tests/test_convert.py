@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,3 +180,56 @@ def test_an_iterator_trains_no_dictionary(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"needs dict_bytes: train a dictionary .*loaderx\.utils\.train_dict"):
         from_iterator(tmp_path / "ds", [], np.int32, codec="zstd_dict")
     assert contents(tmp_path) == {}
+
+
+def test_of_two_converters_one_is_refused_and_removes_nothing(tmp_path: Path) -> None:
+    def slow() -> Any:
+        yield np.arange(3)
+        with pytest.raises(FileExistsError):
+            from_iterator(tmp_path / "s", [np.arange(9)], np.int64)
+        with pytest.raises(FileExistsError):
+            from_numpy(tmp_path / "s", np.arange(9))
+        yield np.arange(4)
+
+    assert from_iterator(tmp_path / "s", slow(), np.int64) == 2
+    assert [len(record) for record in RaggedDataset(tmp_path / "s")] == [3, 4]
+
+
+def test_a_failed_conversion_leaves_what_was_there_and_raises_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o750)
+    (tmp_path / "link").symlink_to("real")
+    for path in (tmp_path / "link", tmp_path / "real", tmp_path / "none"):
+        with pytest.raises(ValueError, match="expected dtype"):
+            from_iterator(path, [np.arange(3), np.arange(3.0)], np.int64)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    assert not list((tmp_path / "real").iterdir())
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_handle_stays_with_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("A", "B"):
+        (tmp_path / name).mkdir()
+        from_numpy(tmp_path / name / "x", np.arange(5) + ord(name))
+    monkeypatch.chdir(tmp_path / "A")
+    with DenseDataset("x") as dataset:
+        monkeypatch.chdir(tmp_path / "B")
+        dataset.append(np.array([7]))
+    assert DenseDataset(tmp_path / "A" / "x")[:].tolist() == [65, 66, 67, 68, 69, 7]
+    assert DenseDataset(tmp_path / "B" / "x")[:].tolist() == [66, 67, 68, 69, 70]
+
+
+def test_metadata_reads_back_or_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    from_numpy(tmp_path / "s", np.arange(3), schema={"classes": {0: "cat", 1.5: "dog"}})
+    assert DenseDataset(tmp_path / "s").metadata == {"classes": {0: "cat", 1.5: "dog"}}
+    with pytest.raises(TypeError, match="can't be stored as msgpack"):
+        DenseDataset(tmp_path / "t", "f4", (2,), schema={"classes": {(1, 2): "cat"}})
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("name", ["0.chunk", "0.loc", "sync.zr", "schema.msgpack", "meta.zr"])
+def test_a_pipe_in_place_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    from_numpy(tmp_path / "s", np.arange(3))
+    (tmp_path / "s" / name).unlink()
+    os.mkfifo(tmp_path / "s" / name)
+    with pytest.raises((OSError, ZrecordError)):
+        DenseDataset(tmp_path / "s")[0]

@@ -178,7 +178,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"step": 2**64}, ValueError, "step"),
     ({"transform": 5}, TypeError, "transform: expected a callable, found 5"),
     ({"transform": None}, TypeError, "transform: expected a callable, found None"),
-    ({"timeout": 0}, ValueError, "timeout: expected more than 0 seconds"),
+    ({"timeout": 0}, ValueError, "timeout: expected more than 0 and at most"),
+    ({"timeout": float("inf")}, ValueError, "timeout: expected more than 0 and at most"),
     ({"timeout": "1"}, TypeError, "timeout: expected seconds or None"),
 ]
 

@@ -201,3 +201,28 @@ def test_a_stream_that_is_locked_is_found_before_any_is_written(root: Path) -> N
         with pytest.raises(StoreLockedError):
             ds.append(part([0]))
         assert {name: len(stream) for name, stream in ds.streams.items()} == dict.fromkeys(ds.names, COUNT)
+
+
+def test_a_delete_that_is_refused_changes_no_stream(root: Path) -> None:
+    before = contents(root)
+    with MSDataset(root) as ds, DenseDataset(root / "label"):
+        with pytest.raises(StoreLockedError):
+            ds.delete(0)
+        assert {name: len(stream) for name, stream in ds.streams.items()} == dict.fromkeys(ds.names, COUNT)
+    check(MSDataset(root), list(range(COUNT)))
+    assert {name: before[name] for name in before if name.endswith(".loc")} == {
+        name: value for name, value in contents(root).items() if name.endswith(".loc")
+    }
+
+
+def test_an_error_of_a_record_source_arrives_as_it_is(root: Path) -> None:
+    class Odd(ValueError):
+        def __init__(self, a: int, b: int) -> None:
+            super().__init__(f"{a} {b}")
+
+    def records() -> Any:
+        yield np.zeros(1, np.int32)
+        raise Odd(1, 2)
+
+    with MSDataset(root) as ds, pytest.raises(Odd):
+        ds.append(part([0]) | {"token": records()})

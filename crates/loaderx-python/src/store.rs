@@ -277,6 +277,11 @@ impl Store {
         detached(py, || self.core.begin_write())
     }
 
+    /// Become the writer, and make sure that no other handle has the store open just now; returns the length. StoreLockedError otherwise.
+    fn begin_delete(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || self.core.begin_delete())
+    }
+
     /// Make everything appended so far safe from a power cut.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.core.sync())

@@ -17,7 +17,11 @@ use crate::storage::{self, Access, Directory, RealDirectory, read_small, remove_
 const LEFTOVERS: [&str; 3] = [names::SCHEMA, names::SYNC, names::LOCK];
 
 pub(crate) fn exists(path: &Path) -> bool {
-    path.join(names::META).is_file()
+    match path.join(names::META).metadata() {
+        Ok(metadata) => metadata.is_file(),
+        // What can't be looked into is not called empty: opening it says what is wrong.
+        Err(e) => e.kind() == std::io::ErrorKind::PermissionDenied,
+    }
 }
 
 fn real(path: &Path, options: &Options) -> Arc<dyn Directory> {
@@ -26,7 +30,9 @@ fn real(path: &Path, options: &Options) -> Arc<dyn Directory> {
         Io::Pread => false,
         Io::Auto => storage::is_local(path),
     };
-    Arc::new(RealDirectory::new(path, map))
+    // The handle stays with its store when the process changes its working directory.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    Arc::new(RealDirectory::new(&path, map))
 }
 
 /// The directory of a new store, made if it is missing.

@@ -276,6 +276,8 @@ def checked_timeout(timeout: float | None) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout: expected seconds or None, found {timeout!r}")
-    if not timeout > 0:
-        raise ValueError(f"timeout: expected more than 0 seconds, found {timeout}")
+    if not 0 < timeout <= threading.TIMEOUT_MAX:
+        raise ValueError(
+            f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {timeout}"
+        )
     return float(timeout)

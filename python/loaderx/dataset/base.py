@@ -68,9 +68,8 @@ class Dataset(ABC, Generic[Record, Batch, Checked]):
         if not Store.exists(self.path):
             if read_only or declared is None or (self.kind == "dense" and item_shape is None):
                 raise no_store(self.path, self._how_to_create(read_only))
-            shape = None if item_shape is None else schemas.checked_item_shape(item_shape, declared)
-            new = Schema(self.kind, declared, codec or "zstd", item_shape=shape, metadata=metadata)
-            create(self.path, codec, level, schemas.encode(new))
+            content = self._new_schema(declared, item_shape, codec, metadata)
+            create(self.path, codec, level, content)
         found = schemas.read(self.path)
         self._check_declared(found, declared, item_shape, metadata)
         self._store = Zrecord(self.path, codec, level=level, **self._options)
@@ -80,6 +79,13 @@ class Dataset(ABC, Generic[Record, Batch, Checked]):
                 f"{self.path}: expected the codec of the header, {self._store.codec!r}, in {schemas.FILE}, found {found.codec!r}"
             )
         self._schema = found
+
+    @classmethod
+    def _new_schema(
+        cls, dtype: DType, item_shape: Shape | None, codec: str | None, metadata: Mapping[str, Any]
+    ) -> bytes:
+        shape = None if item_shape is None else schemas.checked_item_shape(item_shape, dtype)
+        return schemas.encode(Schema(cls.kind, dtype, codec or "zstd", item_shape=shape, metadata=metadata))
 
     def _how_to_create(self, read_only: bool) -> str:
         if read_only:

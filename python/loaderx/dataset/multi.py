@@ -123,7 +123,10 @@ class MSDataset:
             try:
                 checked[name] = stream._check(records[name])
             except (TypeError, ValueError) as error:
-                raise type(error)(f"stream {name!r}: {error}") from error
+                if type(error) in (TypeError, ValueError):
+                    raise type(error)(f"stream {name!r}: {error}") from error
+                add_note(error, f"in stream {name!r}")
+                raise
         counts = {name: count for name, (count, _) in checked.items()}
         if len(set(counts.values())) != 1:
             raise ValueError(f"append: expected equally many records for every stream, found {counts}")
@@ -163,7 +166,9 @@ class MSDataset:
 
     def delete(self, index: Any) -> None:
         """Remove the selected records from every stream; see `DenseDataset.delete`."""
-        self._begin_write()
+        for stream in self._streams.values():
+            stream._store.begin_delete()
+        self._length = self._common_length()
         idxs = indices(index, self._length)
         done: list[str] = []
         try:

@@ -74,18 +74,12 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
             raise
 
     def _check_shapes(self) -> None:
-        """CorruptStoreError where a loaderx 1.x that knows no `.shape` files wrote to this store, and the shapes are lost."""
+        """CorruptStoreError where the shapes that loaderx 1.x lists are not those of the records."""
         listed = self._schema.shapes
         if listed is not None and len(listed) != len(self):
             raise CorruptStoreError(
                 f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(listed)}: "
                 "loaderx 1.x was cut while it wrote this store, or wrote to one whose shapes lie in .shape files"
-            )
-        plain = not (self._store.has_shapes or self._store.sums_known)
-        if listed is None and plain and (self.path / "0.shape").exists():
-            raise CorruptStoreError(
-                f"{self.path}: expected the shapes of the .shape files to be those of the records, found that loaderx 1.x, "
-                "which does not know these files, changed the store since"
             )
 
     def _record(self, index: int) -> Array:
@@ -156,7 +150,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         """See what others appended since; returns the length."""
         length = super().refresh()
         if self._schema.shapes is not None:
-            self._schema = schemas.read(self.path)
+            self._schema = schemas.read(self._absolute)
         self._check_shapes()
         return length
 

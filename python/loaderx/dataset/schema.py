@@ -73,7 +73,9 @@ def pack(value: object) -> bytes:
     """`value` as msgpack. TypeError if it can't be."""
     try:
         packed: bytes = msgpack.packb(value)
-    except (TypeError, ValueError, OverflowError) as error:
+        # What can't be read back (keys that are lists, say) must not get into a file.
+        msgpack.unpackb(packed, strict_map_key=False)
+    except Exception as error:  # msgpack raises its own classes too
         raise TypeError(f"schema: a value can't be stored as msgpack: {error}") from error
     return packed
 
@@ -151,7 +153,7 @@ def decode(content: bytes, file: Path) -> Schema:
 def unpack(content: bytes, file: Path) -> dict[str, Any]:
     """The map that `content` holds. msgpack bounds every allocation by the length of `content`."""
     try:
-        values = msgpack.unpackb(content)
+        values = msgpack.unpackb(content, strict_map_key=False)
     except Exception as error:  # ValueError, msgpack's own classes, and more from broken extension types
         raise CorruptStoreError(
             f"{file}: expected one msgpack map, found {len(content)} bytes that are none: {error}"

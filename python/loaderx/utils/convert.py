@@ -6,11 +6,10 @@ Both write a new store. If they fail, they remove what they wrote; a process tha
 from __future__ import annotations
 
 import errno
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,12 @@ import numpy.typing as npt
 from loaderx._core import Store
 from loaderx.arguments import add_note
 from loaderx.dataset import DenseDataset, RaggedDataset
+from loaderx.dataset.dtypes import storable
+from loaderx.dataset.schema import checked_metadata
 from loaderx.utils.dictionary import train_dict
 from loaderx.zrecord import Bytes, PathLike, check_codec
+
+Kind = TypeVar("Kind", DenseDataset, RaggedDataset)
 
 CHUNK_BYTES = 64 << 20
 RECORD_OVERHEAD = 256
@@ -59,14 +62,12 @@ def from_numpy(
     refuse_existing(path)
     if codec == "zstd_dict" and dict_bytes is None:
         dict_bytes = train_dict(array)
-    with removed_on_failure(path):
-        dataset = DenseDataset(path, array.dtype, array.shape[1:], codec, schema)
-        with dataset:
-            if dict_bytes is not None:
-                dataset.install_dict(dict_bytes)
-            step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
-            for start in range(0, len(array), step):
-                dataset.append(array[start : start + step])
+    with new_dataset(DenseDataset, path, array.dtype, array.shape[1:], codec, schema) as dataset:
+        if dict_bytes is not None:
+            dataset.install_dict(dict_bytes)
+        step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+        for start in range(0, len(array), step):
+            dataset.append(array[start : start + step])
     return len(array)
 
 
@@ -107,18 +108,16 @@ def from_iterator(
         )
     refuse_existing(path)
     total = 0
-    with removed_on_failure(path):
-        dataset = RaggedDataset(path, dtype, codec, schema)
-        with dataset:
-            if dict_bytes is not None:
-                dataset.install_dict(dict_bytes)
-            for block in blocks(source):
-                try:
-                    dataset.append(block)
-                except (TypeError, ValueError) as error:
-                    add_note(error, f"record 0 of this append is record {total} of the source")
-                    raise
-                total += len(block)
+    with new_dataset(RaggedDataset, path, dtype, None, codec, schema) as dataset:
+        if dict_bytes is not None:
+            dataset.install_dict(dict_bytes)
+        for block in blocks(source):
+            try:
+                dataset.append(block)
+            except (TypeError, ValueError) as error:
+                add_note(error, f"record 0 of this append is record {total} of the source")
+                raise
+            total += len(block)
     return total
 
 
@@ -154,16 +153,41 @@ def refuse_existing(path: PathLike) -> None:
 
 
 @contextmanager
-def removed_on_failure(path: PathLike) -> Iterator[None]:
-    """Remove the store at `path` if it was created within and did not become complete."""
-    directory = Path(path)
-    existed = directory.is_dir()
-    was_empty = not existed or not any(directory.iterdir())
-    try:
-        yield
-    except BaseException:
-        if was_empty and Store.exists(directory):
-            shutil.rmtree(directory)
-            if existed:
-                directory.mkdir()
-        raise
+def new_dataset(
+    kind: type[Kind],
+    path: PathLike,
+    dtype: npt.DTypeLike,
+    item_shape: tuple[int, ...] | None,
+    codec: str,
+    schema: Mapping[str, Any] | None,
+) -> Iterator[Kind]:
+    """A dataset that is created here, and by nobody else: FileExistsError if another process is quicker.
+
+    On failure the files that were made go, and the directory if it was; parents that were made, and what was there before, stay.
+    """
+    directory = Path(path).absolute()
+    content = kind._new_schema(storable(dtype), item_shape, codec, checked_metadata(schema))
+    before = names(directory) if directory.is_dir() else None
+    Store.create(directory, codec, schema=content).close()
+    with kind(path) as dataset:
+        dataset._store.begin_write()
+        try:
+            yield dataset
+        except BaseException:
+            dataset.close()
+            with suppress(OSError):
+                remove_made(directory, before)
+            raise
+
+
+def remove_made(directory: Path, before: set[str] | None) -> None:
+    """Remove the files of `directory` that were not there before, and the directory itself if it was not (`before` is None)."""
+    for name in sorted(names(directory) - (before or set()), key=lambda name: name != "meta.zr"):
+        (directory / name).unlink()
+    if before is None:
+        directory.rmdir()
+
+
+def names(directory: Path) -> set[str]:
+    """The names in `directory`."""
+    return {path.name for path in directory.iterdir()}

@@ -7,6 +7,7 @@ use crate::codec::{Codec, CodecError, Decoder};
 use crate::error::{Error, Result};
 use crate::format::Sum;
 use crate::open::Open;
+use crate::recover::read_stored;
 use crate::storage::{Map, prefetch};
 
 /// Reads the records of one block; keeps the chunk that it read from last.
@@ -38,9 +39,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn read(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {
         if found.entry.logical as usize != place.len() {
-            let Located { record, entry, .. } = *found;
-            let (found, expected) = (entry.logical.into(), place.len() as u64);
-            return Err(Error::LengthMismatch { record, found, expected });
+            return Err(self.misfit(found, place.len() as u64));
         }
         if found.entry.stored == 0 {
             return self.check(found, &[]);
@@ -132,6 +131,17 @@ impl<'a> Reader<'a> {
             what,
             found: is,
             expected,
+        }
+    }
+
+    /// A record of another length than its place: damaged, if its checksum says so.
+    #[cold]
+    fn misfit(&self, found: &Located, expected: u64) -> Error {
+        match read_stored(self.open, &found.entry).and_then(|stored| self.check(found, &stored)) {
+            Ok(()) => {
+                Error::LengthMismatch { record: found.record, found: found.entry.logical.into(), expected }
+            }
+            Err(damage) => damage,
         }
     }
 

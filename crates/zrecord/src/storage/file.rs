@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl Directory for RealDirectory {
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true);
+        // Non-blocking: a pipe that somebody put there is refused below instead of waited for.
+        options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         if access == Access::Write {
             options.write(true).create(true).truncate(false);
         }

@@ -5,7 +5,9 @@ mod write;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::append::Writer;
 use crate::codec::Codec;
@@ -15,6 +17,9 @@ use crate::open::Open;
 use crate::options::Options;
 use crate::storage::Directory;
 use crate::{create, settle};
+
+/// How long a forked child waits for a lock that may be held by a thread that it doesn't have.
+const FORKED_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A store of byte records. All methods take `&self` and may be called from many threads.
 ///
@@ -159,7 +164,8 @@ impl Store {
     /// Whether this handle is the store's writer.
     #[must_use]
     pub fn has_written(&self) -> bool {
-        !matches!(*self.lock_writer(), WriterSlot::Idle)
+        // A child that can't tell has not written itself.
+        self.writer_guard().is_ok_and(|slot| !matches!(*slot, WriterSlot::Idle))
     }
 
     /// Whether the handle was closed.
@@ -208,8 +214,50 @@ impl Store {
         if self.is_closed() {
             return Err(self.closed());
         }
-        let guard = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.read_guard()?;
         work(guard.as_ref().ok_or_else(|| self.closed())?)
+    }
+
+    /// In a forked child a lock that a thread of the parent held at the fork is never given back: it is not waited for without end.
+    fn read_guard(&self) -> Result<RwLockReadGuard<'_, Option<Open>>> {
+        if self.process == std::process::id() {
+            return Ok(self.open.read().unwrap_or_else(PoisonError::into_inner));
+        }
+        let start = Instant::now();
+        loop {
+            match self.open.try_read() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() > FORKED_PATIENCE => {
+                    return Err(self.forked());
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// As [`Store::read_guard`], for the writer.
+    fn writer_guard(&self) -> Result<MutexGuard<'_, WriterSlot>> {
+        if self.process == std::process::id() {
+            return Ok(self.lock_writer());
+        }
+        let start = Instant::now();
+        loop {
+            match self.writer.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() > FORKED_PATIENCE => {
+                    return Err(self.forked());
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn forked(&self) -> Error {
+        let reason =
+            "this handle came through a fork while another thread wrote with it; reopen the store".to_owned();
+        Error::Locked { path: self.path().to_path_buf(), reason }
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, WriterSlot> {

@@ -69,7 +69,7 @@ impl Store {
     /// [`Error::Stale`] if records were moved meanwhile, [`Error::CorruptStore`], I/O.
     pub fn refresh(&self) -> Result<u64> {
         // The writer's own header is the newest there is; nobody else appends.
-        if let WriterSlot::Active(writer) = &*self.lock_writer()
+        if let WriterSlot::Active(writer) = &*self.writer_guard()?
             && writer.belongs_here()
         {
             return Ok(writer.header.length);

@@ -19,7 +19,15 @@ impl Store {
     /// # Errors
     /// [`Error::Locked`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Stale`], I/O.
     pub fn begin_write(&self) -> Result<u64> {
-        self.reading(|open| Ok(self.writer(&mut self.lock_writer(), open)?.header.length))
+        self.reading(|open| Ok(self.writer(&mut self.writer_guard()?, open)?.header.length))
+    }
+
+    /// Become the writer, and make sure that no other handle has the store open just now, as deleting and compacting need.
+    ///
+    /// # Errors
+    /// As [`Store::begin_write`], and [`Error::Locked`] if another handle has the store open.
+    pub fn begin_delete(&self) -> Result<u64> {
+        self.moving("delete", |_, writer| Ok(writer.header.length))
     }
 
     /// Append all of `records`, or none of them; returns the index of the first. `shapes` has an entry a record;
@@ -34,7 +42,7 @@ impl Store {
     pub fn append(&self, records: &Records<'_>, shapes: Option<&[Shape]>) -> Result<u64> {
         self.reading(|open| {
             append::check(open, &open.header(), records, shapes)?;
-            let mut slot = self.lock_writer();
+            let mut slot = self.writer_guard()?;
             let writer = self.writer(&mut slot, open)?;
             let outcome = append::append(open, writer, records, shapes, &self.options);
             if outcome.is_err() {
@@ -76,7 +84,7 @@ impl Store {
     /// [`Error::Poisoned`], I/O.
     pub fn sync(&self) -> Result<()> {
         self.reading(|_| {
-            let mut slot = self.lock_writer();
+            let mut slot = self.writer_guard()?;
             let outcome = match &mut *slot {
                 WriterSlot::Active(writer) if writer.belongs_here() => writer.sync(),
                 WriterSlot::Poisoned(cause) => return Err(self.poisoned(cause)),
@@ -98,7 +106,7 @@ impl Store {
         }
         let dictionary = Arc::new(Dictionary::new(bytes.to_vec())?);
         self.reading(|open| {
-            let mut slot = self.lock_writer();
+            let mut slot = self.writer_guard()?;
             let writer = self.writer(&mut slot, open)?;
             let installed = open.dictionary();
             if installed.as_ref().is_some_and(|installed| installed.bytes() == bytes) {
@@ -127,7 +135,7 @@ impl Store {
     /// [`Error::InvalidArgument`] if there aren't as many shapes as records, else as [`Store::append`].
     pub fn adopt_shapes(&self, shapes: &[Shape], schema: &[u8]) -> Result<()> {
         self.reading(|open| {
-            let mut slot = self.lock_writer();
+            let mut slot = self.writer_guard()?;
             let writer = self.writer(&mut slot, open)?;
             let expected = writer.header.length;
             if shapes.len() as u64 != expected {
@@ -140,7 +148,7 @@ impl Store {
     }
 
     /// Run what moves records: alone in this handle, and with no other handle on the store.
-    fn moving(&self, what: &'static str, work: impl FnOnce(&Open, &mut Writer) -> Result<()>) -> Result<()> {
+    fn moving<T>(&self, what: &'static str, work: impl FnOnce(&Open, &mut Writer) -> Result<T>) -> Result<T> {
         if self.process != std::process::id() {
             let reason = format!(
                 "{what} needs the store alone, but this handle came through a fork; reopen the store"
@@ -149,14 +157,14 @@ impl Store {
         }
         let mut guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let open = guard.as_ref().ok_or_else(|| self.closed())?;
-        let mut slot = self.lock_writer();
+        let mut slot = self.writer_guard()?;
         let writer = self.writer(&mut slot, open)?;
         lock::exclude(open.dir.path(), &*open.meta, what)?;
         let outcome = writer.sync().and_then(|()| work(open, writer));
         open.publish(writer.header);
         open.forget_files();
         let shared = lock::share(open.dir.path(), &*open.meta);
-        let outcome = poison(&mut slot, outcome).and(shared);
+        let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|()| value));
         if outcome.is_err() && !recover::is_settled(open) {
             // The table may be changed in part. Whoever opens the store next finishes the change; this handle reads no more.
             *guard = None;
