@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
-from loaderx.zrecord import StoreLockedError
+from loaderx.zrecord import StaleStoreError, StoreLockedError
 from support import Array, same
 
 ROWS = np.arange(400 * 300, dtype=np.int32).reshape(400, 300)
@@ -204,3 +204,38 @@ def test_a_closed_writer_leaves_no_lock_with_its_children(tmp_path: Path) -> Non
         os.waitpid(child, 0)
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_that_was_forked_while_another_thread_writes_does_not_hang(tmp_path: Path) -> None:
+    from_numpy(tmp_path / "s", ROWS)
+    dataset = DenseDataset(tmp_path / "s")
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            dataset.append(ROWS[:8])
+            dataset.delete(np.arange(400, 408))
+            dataset.compact()
+
+    def use() -> int:
+        done = 0
+        for operation in (lambda: dataset[0], dataset.refresh, lambda: dataset.append(ROWS[:1])):
+            try:
+                operation()
+                done += 1
+            except (StoreLockedError, StaleStoreError):
+                done += 1
+        dataset.close()
+        return done
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert [in_child(use) for _ in range(2)] == [3] * 2
+    finally:
+        stop.set()
+        writer.join()
+    with dataset:
+        assert len(dataset) == 400
+        assert same(dataset[:], ROWS)

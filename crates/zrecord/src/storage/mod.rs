@@ -70,11 +70,7 @@ pub(crate) trait File: Debug + Send + Sync {
 
 /// Read a small file whole; `None` if it is missing, an error if it is longer than `limit`.
 pub(crate) fn read_small(dir: &dyn Directory, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match dir.open(name, Access::Read) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
+    let Some(file) = open_if_there(dir, name)? else { return Ok(None) };
     let length = file.len()?;
     if length > limit {
         let message = format!("the file has {length} bytes, at most {limit} are read");
@@ -88,14 +84,18 @@ pub(crate) fn read_small(dir: &dyn Directory, name: &str, limit: u64) -> io::Res
 
 /// The first bytes of a file, at most `limit`; `None` if it is missing.
 pub(crate) fn read_start(dir: &dyn Directory, name: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
-    let file = match dir.open(name, Access::Read) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
+    let Some(file) = open_if_there(dir, name)? else { return Ok(None) };
     let mut bytes = zeroed(usize::try_from(file.len()?).map_or(limit, |length| length.min(limit)))?;
     file.read_at(&mut bytes, 0)?;
     Ok(Some(bytes))
+}
+
+fn open_if_there(dir: &dyn Directory, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+    match dir.open(name, Access::Read) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Memory whose size a file asked for: an error rather than an abort where there is none.

@@ -218,32 +218,26 @@ impl Store {
         work(guard.as_ref().ok_or_else(|| self.closed())?)
     }
 
-    /// In a forked child a lock that a thread of the parent held at the fork is never given back: it is not waited for without end.
     fn read_guard(&self) -> Result<RwLockReadGuard<'_, Option<Open>>> {
-        if self.process == std::process::id() {
-            return Ok(self.open.read().unwrap_or_else(PoisonError::into_inner));
-        }
-        let start = Instant::now();
-        loop {
-            match self.open.try_read() {
-                Ok(guard) => return Ok(guard),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if start.elapsed() > FORKED_PATIENCE => {
-                    return Err(self.forked());
-                }
-                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
-            }
-        }
+        self.guard(|| self.open.read(), || self.open.try_read())
     }
 
-    /// As [`Store::read_guard`], for the writer.
     fn writer_guard(&self) -> Result<MutexGuard<'_, WriterSlot>> {
+        self.guard(|| self.writer.lock(), || self.writer.try_lock())
+    }
+
+    /// In a forked child a lock that a thread of the parent held at the fork is never given back: it is not waited for without end.
+    fn guard<G>(
+        &self,
+        wait: impl FnOnce() -> std::result::Result<G, PoisonError<G>>,
+        attempt: impl Fn() -> std::result::Result<G, TryLockError<G>>,
+    ) -> Result<G> {
         if self.process == std::process::id() {
-            return Ok(self.lock_writer());
+            return Ok(wait().unwrap_or_else(PoisonError::into_inner));
         }
         let start = Instant::now();
         loop {
-            match self.writer.try_lock() {
+            match attempt() {
                 Ok(guard) => return Ok(guard),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) if start.elapsed() > FORKED_PATIENCE => {
