@@ -48,8 +48,6 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -144,44 +142,6 @@ mod tests {
                     });
                 }
             });
-        }
-    }
-
-    /// From a mapped slice into memory that nobody has written, as the read path does it.
-    #[test]
-    #[ignore = "a measurement: run it in release with --nocapture"]
-    fn decode_rate() {
-        let text = samples::records(8000).concat();
-        for (codec, size) in
-            Codec::ALL.into_iter().flat_map(|codec| [(codec, 256), (codec, 12 << 10), (codec, 147 << 10)])
-        {
-            let (encoder, decoder) = pair(codec, None);
-            let mut stored = Vec::new();
-            let mut parts = Vec::new();
-            for record in text.chunks_exact(size) {
-                let start = stored.len();
-                encoder.encode(record, &mut stored).unwrap();
-                parts.push(start..stored.len());
-            }
-            let mut map = memmap2::MmapMut::map_anon(stored.len()).unwrap();
-            map.copy_from_slice(&stored);
-            let map = map.make_read_only().unwrap();
-            let mut dst: Vec<u8> = Vec::with_capacity(parts.len() * size);
-            let mut best = f64::INFINITY;
-            for _ in 0..15 {
-                let start = Instant::now();
-                for (part, dst) in parts.iter().zip(dst.spare_capacity_mut().chunks_exact_mut(size)) {
-                    decoder.decode(&map[part.clone()], dst).unwrap();
-                }
-                best = best.min(start.elapsed().as_secs_f64());
-            }
-            let total = (parts.len() * size) as f64;
-            println!(
-                "{codec:>9} {size:>7} B: {:>7.0} MiB/s, {:>8.0} ns a record, ratio {:.2}",
-                total / best / (1 << 20) as f64,
-                best * 1e9 / parts.len() as f64,
-                total / stored.len() as f64,
-            );
         }
     }
 }

@@ -183,22 +183,3 @@ fn outcome_of_child(work: fn() -> bool) -> Option<i32> {
     }
     None
 }
-
-#[test]
-#[ignore = "a measurement: run it in release with --nocapture"]
-fn dispatch_latency() {
-    for (threads, what) in [(1, "one thread"), (0, "all threads")] {
-        for pause in [Duration::ZERO, Duration::from_micros(200)] {
-            let mut times: Vec<_> = (0..2000)
-                .map(|_| {
-                    thread::sleep(pause);
-                    let start = Instant::now();
-                    run(2, threads, &|_| ()).unwrap();
-                    start.elapsed()
-                })
-                .collect();
-            times.sort_unstable();
-            println!("{what}, {pause:?} between runs: median {:?}, 99 % {:?}", times[1000], times[1980]);
-        }
-    }
-}
