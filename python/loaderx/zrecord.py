@@ -9,7 +9,6 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from loaderx._core import (
     ZrecordError,
 )
 from loaderx.arguments import uint64_array
+from loaderx.closing import Closing
 
 if TYPE_CHECKING:
     from loaderx._core import Stats
@@ -53,7 +53,7 @@ Verify: TypeAlias = Literal["always", "never"]
 Io: TypeAlias = Literal["auto", "mmap", "pread"]
 
 
-class Zrecord:
+class Zrecord(Closing):
     """A store of byte records: batched append, gather, delete and compact, each one native call.
 
     Live records are exactly `0 .. len`: a deletion moves the last record into the hole. `gather` and `append` may run at once from
@@ -250,14 +250,6 @@ class Zrecord:
     def close(self) -> None:
         """Sync what this handle wrote and release files and locks. Closing twice is fine."""
         self._core.close()
-
-    def __enter__(self) -> Zrecord:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"len={len(self)}, codec={self.codec!r}"

@@ -30,7 +30,6 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
         match Writer::acquire(open, options) {
             Ok(writer) => {
                 open.publish(writer.header);
-                writer.release();
                 return Ok(());
             }
             // Somebody else was quicker, and is the writer now.

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from loaderx.arguments import integer
+from loaderx.closing import Closing
 from loaderx.dataloader.pipeline import Pipeline, PipelineStopped, Plan, Stream
 from loaderx.dataloader.state import state_of, step_from
 from loaderx.dataset import MSDataset
@@ -21,7 +22,7 @@ def identity(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
 
 
-class DataLoader:
+class DataLoader(Closing):
     """An endless iterator of batches; a step is a pure function of (seed, step), so resuming is `seek`.
 
     Batch s holds every stream at the indices of step s: `{name: values}`, an array (batch_size, *item_shape) for a dense stream, a list
@@ -214,14 +215,6 @@ class DataLoader:
         self._failure = None
         if pipeline is not None:
             pipeline.join()
-
-    def __enter__(self) -> DataLoader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         raise TypeError(

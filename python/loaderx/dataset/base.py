@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderx._core import Store
+from loaderx.closing import Closing
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dtypes import DType, storable
 from loaderx.dataset.index import Indices, indices, single, wrap
@@ -41,7 +41,7 @@ ITERATION_BYTES = 8 << 20
 ITERATION_RECORDS = 1024
 
 
-class Dataset(ABC, Generic[Record, Batch, Checked]):
+class Dataset(Closing, Generic[Record, Batch, Checked]):
     """Records of one dtype over one store; see `DenseDataset` and `RaggedDataset`."""
 
     kind: ClassVar[Kind]
@@ -240,14 +240,6 @@ class Dataset(ABC, Generic[Record, Batch, Checked]):
     def close(self) -> None:
         """Sync what this handle wrote and release files and locks. Closing twice is fine."""
         self._store.close()
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         length = "closed" if self.closed else f"len={len(self)}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from loaderx._core import Store
 from loaderx.arguments import add_note
+from loaderx.closing import Closing
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.index import indices
@@ -19,7 +19,7 @@ from loaderx.zrecord import Io, PathLike, Verify, ZrecordError, no_store
 KINDS: dict[str, type[DenseDataset] | type[RaggedDataset]] = {"dense": DenseDataset, "ragged": RaggedDataset}
 
 
-class MSDataset:
+class MSDataset(Closing):
     """Several streams whose record i belong together: `ds["image"]` is a dataset, `ds.streams` is what a DataLoader takes.
 
     `append` and `delete` change every stream at the same indices. There are no files besides the streams' own, so a process that is
@@ -206,14 +206,6 @@ class MSDataset:
         """Close every stream. Closing twice is fine."""
         for stream in self._streams.values():
             stream.close()
-
-    def __enter__(self) -> MSDataset:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"MSDataset({str(self.path)!r}, len={self._length}, streams={self.names})"

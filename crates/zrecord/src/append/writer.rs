@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::recover::{self, Condition};
 use crate::storage::{Access, ColumnWriter, Directory, File, NumberedWriter, remove_if_there};
 
-/// Files open for writing, and what they hold. Dropping it gives the lock back (the descriptor closes).
+/// Files open for writing, and what they hold. Dropping it gives the lock back.
 #[derive(Debug)]
 pub(crate) struct Writer {
     dir: Arc<dyn Directory>,
@@ -132,12 +132,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Give the writer lock back, also where a forked child has a copy of the descriptor.
-    pub(crate) fn release(&self) {
-        // Without it the lock still goes with the last descriptor.
-        let _ = self.lock.unlock();
-    }
-
     pub(crate) fn belongs_here(&self) -> bool {
         self.process == std::process::id()
     }
@@ -203,5 +197,15 @@ impl Writer {
 
     fn sync_slots(&self) -> Result<()> {
         self.slots.sync().map_err(self.fail("sync", names::SYNC))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Given back also where a forked child has a copy of the descriptor; the child itself has nothing to give.
+        if self.belongs_here() {
+            // Without it the lock still goes with the last descriptor.
+            let _ = self.lock.unlock();
+        }
     }
 }

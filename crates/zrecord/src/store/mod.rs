@@ -195,11 +195,7 @@ impl Store {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut slot = self.lock_writer();
         let outcome = match std::mem::replace(&mut *slot, WriterSlot::Idle) {
-            WriterSlot::Active(mut writer) if writer.belongs_here() => {
-                let outcome = writer.sync();
-                writer.release();
-                outcome
-            }
+            WriterSlot::Active(mut writer) if writer.belongs_here() => writer.sync(),
             _ => Ok(()),
         };
         if let Some(open) = open.take() {
