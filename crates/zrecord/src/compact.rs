@@ -10,9 +10,10 @@
 use crate::append::Writer;
 use crate::error::{Error, Result};
 use crate::format::{Change, Entry, Header, Intent, IntentKind, Shape, Sum, names};
+use crate::layout::{corrupt, lies_within, misplaced, overlap};
 use crate::open::Open;
 use crate::options::Options;
-use crate::recover::{self, lies_within};
+use crate::recover;
 use crate::rows;
 use crate::storage::{remove_if_there, replace};
 
@@ -96,38 +97,19 @@ fn next_generation(header: Header) -> Header {
 
 /// Read and check the whole table: each record within the store and its chunk, no two on the same bytes.
 fn survey(open: &Open, header: &Header) -> Result<Survey> {
-    let damaged = |place: &Place, what, found: String, expected: String| Error::CorruptRecord {
-        path: open.path(),
-        record: place.record,
-        chunk: place.entry.chunk,
-        offset: place.entry.offset,
-        what,
-        found,
-        expected,
-    };
     let mut survey = Survey::default();
     rows::scan(open, header.length, |record, entry| {
         let place = Place { record, entry };
         if !lies_within(&entry, header) {
-            let found = format!("{} bytes stored, {} logical", entry.stored, entry.logical);
-            let expected =
-                format!("a record before chunk {}, offset {}", header.tail_chunk, header.tail_offset);
-            return Err(damaged(&place, "its table entry", found, expected));
+            return Err(misplaced(open, header, record, &entry));
         }
         if entry.stored == 0 { &mut survey.empty } else { &mut survey.records }.push(place);
         Ok(())
     })?;
     survey.records.sort_unstable_by_key(Place::start);
     for (place, next) in survey.records.iter().zip(survey.records.iter().skip(1)) {
-        if next.start() < place.start().after(place) && next.entry.chunk == place.entry.chunk {
-            let expected =
-                format!("offset {} or beyond, where record {} ends", place.entry.end(), place.record);
-            return Err(damaged(
-                next,
-                "it overlaps another record",
-                format!("offset {}", next.entry.offset),
-                expected,
-            ));
+        if let Some(e) = overlap(open, (place.record, &place.entry), (next.record, &next.entry)) {
+            return Err(e);
         }
     }
     for records in survey.records.chunk_by(|a, b| a.entry.chunk == b.entry.chunk) {
@@ -135,12 +117,8 @@ fn survey(open: &Open, header: &Header) -> Result<Survey> {
         let length = open.chunks.length(last.entry.chunk.into())?;
         if last.entry.end() > length {
             let found = format!("byte {}", last.entry.end());
-            return Err(damaged(
-                last,
-                "its end",
-                found,
-                format!("at most {length}, the length of the chunk"),
-            ));
+            let expected = format!("at most {length}, the length of the chunk");
+            return Err(corrupt(open, last.record, &last.entry, "its end", found, expected));
         }
     }
     Ok(survey)
@@ -309,7 +287,7 @@ fn finish(open: &Open, writer: &mut Writer, end: Cursor, full: &[Cursor], empty:
     writer.write_header(Header { tail_chunk, tail_offset, ..next_generation(writer.header) })?;
     writer.sync()?;
     for chunk in full {
-        writer.chunks.set_len(chunk.chunk.into(), chunk.offset)?;
+        writer.chunks.cut(chunk.chunk.into(), chunk.offset)?;
     }
     writer.cut_files(&writer.header.clone())?;
     remove_if_there(&*open.dir, names::INTENT).map_err(writer.fail("remove", names::INTENT))

@@ -147,7 +147,7 @@ pub(crate) fn adopt_shapes(open: &Open, writer: &mut Writer, shapes: &[Shape], s
         // A sum covers the shape: those that there may be hold no more.
         let kept = if shapes.iter().all(Shape::is_plain) { writer.header.flags } else { 0 };
         let header = Header { flags: kept | FLAG_SHAPES, ..writer.header };
-        writer.shape.set_length(0)?;
+        writer.shape.cut(0)?;
         writer.shape.write(0, &bytes)?;
         writer.sync_tables()?;
         writer.write_header(header)?;

@@ -199,6 +199,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// Whoever watched a long piece of work ended it; nothing is left half done.
+    #[error("the work on {path} was interrupted")]
+    Interrupted {
+        /// The store.
+        path: PathBuf,
+    },
+
     /// The codec refused.
     #[error("{0}")]
     Codec(#[from] CodecError),

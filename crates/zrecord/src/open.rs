@@ -54,9 +54,19 @@ impl Open {
         })?;
         lock::share(dir.path(), &*meta)?;
         let found = Found::read(&**dir, &*meta)?;
+        Ok((Self::assemble(dir, meta, &found, options)?, found))
+    }
+
+    /// The files around a header that was found.
+    pub(crate) fn assemble(
+        dir: &Arc<dyn Directory>,
+        meta: Arc<dyn File>,
+        found: &Found,
+        options: &Options,
+    ) -> Result<Self> {
         let codec = found.header.codec;
         let column = |extension, width| Column::new(dir, extension, width, options.segment_bits);
-        let open = Self {
+        Ok(Self {
             loc: column(names::LOC, Entry::SIZE),
             sum: column(names::SUM, Sum::SIZE),
             shape: column(names::SHAPE, Shape::SIZE),
@@ -66,9 +76,8 @@ impl Open {
             codec,
             level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
             header: RwLock::new(found.header),
-            dictionary: RwLock::new(load_dictionary(&**dir, &found)?),
-        };
-        Ok((open, found))
+            dictionary: RwLock::new(load_dictionary(&**dir, found)?),
+        })
     }
 
     /// Give the reader's lock back, also where a forked child has a copy of the descriptor.
@@ -153,6 +162,11 @@ impl Found {
         let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE);
         let slots = slots.map_err(Error::io("read", dir.path().join(names::SYNC)))?;
         Ok(Self { header, bytes, state, slot: slots.as_deref().and_then(SyncSlot::newest) })
+    }
+
+    /// What would be found if the last sync had been the last thing to happen.
+    pub(crate) fn of_slot(slot: SyncSlot) -> Self {
+        Self { header: slot.header, bytes: slot.header.encode(), state: HeaderState::Ours, slot: Some(slot) }
     }
 }
 

@@ -64,6 +64,23 @@ pub(crate) fn run(
     Pool::of_this_process().run(blocks, threads_hint, work)
 }
 
+/// What `work` returns for each of `0..blocks`, in order; on as many threads as the machine has.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn map<T: Send>(blocks: usize, work: &(dyn Fn(usize) -> T + Sync)) -> Result<Vec<T>, PoolPanic> {
+    let slots: Vec<Mutex<Option<T>>> = (0..blocks).map(|_| Mutex::new(None)).collect();
+    run(blocks, threads(), &|i| {
+        if let Some(slot) = slots.get(i) {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(work(i));
+        }
+    })?;
+    Ok(slots
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect())
+}
+
 thread_local! {
     /// Whether this thread is in a block of some job.
     static INSIDE: Cell<bool> = const { Cell::new(false) };

@@ -1,14 +1,14 @@
 //! What a crash, or a plain version 3 writer, left: judged when a store is opened, mended when a writer is there.
 
 use crate::append::Writer;
-use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::format::{
-    Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, MAX_RECORD_LEN, Shape, Sum, names, take,
+    Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, Shape, Sum, SyncSlot, names, take,
 };
+use crate::layout::lies_within;
 use crate::open::{Found, Open};
 use crate::rows;
-use crate::storage::{Access, read_small, read_start, zeroed};
+use crate::storage::{Access, Directory, read_small, read_start, zeroed};
 
 /// How a store was left.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ fn examine_ours(open: &Open, found: &Found) -> Result<Condition> {
 }
 
 /// The intent that is to be finished, if there is one.
-fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
+pub(crate) fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
     let path = || open.dir.path().join(names::INTENT);
     let next = header.generation.wrapping_add(1);
     let start = read_start(&*open.dir, names::INTENT, Intent::FIXED).map_err(Error::io("read", path()))?;
@@ -121,26 +121,16 @@ fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
     Ok(Condition::Settled(header))
 }
 
-/// Whether a record can lie where its entry says, in a store with this header.
-pub(crate) fn lies_within(entry: &Entry, header: &Header) -> bool {
-    let lengths_agree = match header.codec {
-        Codec::Raw => entry.stored == entry.logical,
-        Codec::Zstd | Codec::ZstdDict => entry.stored > 0,
-    };
-    let below_tail = entry.chunk < header.tail_chunk
-        || (entry.chunk == header.tail_chunk && entry.end() <= u64::from(header.tail_offset));
-    lengths_agree && u64::from(entry.logical) <= MAX_RECORD_LEN && (below_tail || entry.stored == 0)
-}
-
 /// The header that ends before the first record after `durable` that is not what was appended.
 pub(crate) fn cut_tail(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
     let whole = last_whole(open, header, durable);
     // The files that were looked at may be removed now, and made again under the same names.
     open.forget_files();
-    whole
+    whole.map(|whole| if whole.length == header.length { *header } else { whole })
 }
 
-fn last_whole(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
+/// The header, as far as `header`, of the last record of an unbroken run of whole ones after `durable`.
+pub(crate) fn last_whole(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
     let mut whole = *durable;
     for record in durable.length..header.length {
         match whole_record(open, header, record) {
@@ -152,7 +142,7 @@ fn last_whole(open: &Open, header: &Header, durable: &Header) -> Result<Header> 
             Err(e) => return Err(e),
         }
     }
-    Ok(*header)
+    Ok(whole)
 }
 
 /// The entry of a record whose bytes are those that were appended, as far as sums are kept.
@@ -204,4 +194,18 @@ pub(crate) fn replay(writer: &mut Writer, intent: &Intent) -> Result<()> {
     writer.sync_tables()?;
     writer.write_header(intent.header)?;
     writer.sync_header()
+}
+
+/// The last synced header of a store whose `meta.zr` is missing or no header at all, `e` being what reading it gave.
+pub(crate) fn lost_header(dir: &dyn Directory, e: &Error) -> Option<SyncSlot> {
+    let lost = match e {
+        Error::NotAStore { .. } | Error::UnsupportedVersion { .. } | Error::UnsupportedCodec { .. } => true,
+        Error::CorruptStore { path, .. } => *path == dir.path().join(names::META),
+        _ => false,
+    };
+    if !lost {
+        return None;
+    }
+    let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE).ok()??;
+    SyncSlot::newest(&slots)
 }

@@ -74,6 +74,18 @@ pub(crate) fn write_entries(writer: &mut Writer, rows: &[Change]) -> Result<()> 
     write_cells(&mut writer.loc, rows, |row| row.entry.encode())
 }
 
+/// Write sums, in any order of their records, and forget them.
+pub(crate) fn write_sums(writer: &mut Writer, sums: &mut Vec<(u64, Sum)>) -> Result<()> {
+    sums.sort_unstable_by_key(|&(record, _)| record);
+    for run in sums.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0)) {
+        let Some(&(first, _)) = run.first() else { continue };
+        let cells: Vec<[u8; Sum::SIZE]> = run.iter().map(|(_, sum)| sum.encode()).collect();
+        writer.sum.write(first, cells.as_flattened())?;
+    }
+    sums.clear();
+    Ok(())
+}
+
 fn write_cells<const N: usize>(
     column: &mut ColumnWriter,
     rows: &[Change],

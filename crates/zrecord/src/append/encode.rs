@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use super::{Piece, Records};
 use crate::codec::{Codec, Encoder};
@@ -30,16 +29,12 @@ pub(super) fn encode<'a>(
     window: Range<usize>,
 ) -> Result<Vec<Block<'a>>> {
     let ranges = divide(records, window);
-    let slots: Vec<Mutex<Result<Block<'a>>>> =
-        ranges.iter().map(|_| Mutex::new(Ok(Block::default()))).collect();
-    pool::run(ranges.len(), pool::threads(), &|i| {
-        if let (Some(range), Some(slot)) = (ranges.get(i), slots.get(i)) {
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) =
-                encode_block(encoder, records, range.clone());
-        }
-    })
-    .map_err(|e| Error::Internal(e.to_string()))?;
-    slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    let block = |i: usize| match ranges.get(i) {
+        Some(range) => encode_block(encoder, records, range.clone()),
+        None => Ok(Block::default()),
+    };
+    let blocks = pool::map(ranges.len(), &block).map_err(|e| Error::Internal(e.to_string()))?;
+    blocks.into_iter().collect()
 }
 
 fn divide(records: &Records<'_>, window: Range<usize>) -> Vec<Range<usize>> {

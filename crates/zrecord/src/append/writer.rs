@@ -103,17 +103,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Make every file exactly as long as its content, and remove those that hold nothing.
+    /// Cut off what lies behind the content of every file, and remove those that hold nothing.
     pub(crate) fn cut_files(&mut self, header: &Header) -> Result<()> {
         let kept = |flag| if header.has(flag) { header.length } else { 0 };
-        self.loc.set_length(header.length)?;
-        self.sum.set_length(kept(FLAG_SUMS))?;
-        self.shape.set_length(kept(FLAG_SHAPES))?;
+        self.loc.cut(header.length)?;
+        self.sum.cut(kept(FLAG_SUMS))?;
+        self.shape.cut(kept(FLAG_SHAPES))?;
         let tail = u64::from(header.tail_chunk);
         if header.tail_offset == 0 {
             return self.chunks.remove_from(tail);
         }
-        self.chunks.set_len(tail, header.tail_offset.into())?;
+        self.chunks.cut(tail, header.tail_offset.into())?;
         self.chunks.remove_from(tail + 1)
     }
 

@@ -1,10 +1,10 @@
 //! Where records lie: table entries, and the sums that go with them. Everything read here is hostile until it is checked.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, Shape, Sum};
+use crate::layout::{lies_within, misplaced};
 use crate::open::Open;
 use crate::options::Verify;
-use crate::recover::lies_within;
 use crate::storage::ColumnView;
 
 /// A record, found.
@@ -50,7 +50,7 @@ impl<'a> Locator<'a> {
     pub(super) fn locate(&mut self, record: u64) -> Result<Located> {
         let entry = Entry::decode(&self.entries.get(record)?);
         if !lies_within(&entry, self.header) {
-            return Err(self.misplaced(record, &entry));
+            return Err(misplaced(self.open, self.header, record, &entry));
         }
         let mut sum = match &mut self.sums {
             Some(sums) => Some(Sum::decode(&sums.get(record)?)),
@@ -60,19 +60,5 @@ impl<'a> Locator<'a> {
             *sum = sum.with_shape(&Shape::decode(&shapes.get(record)?));
         }
         Ok(Located { record, entry, sum })
-    }
-
-    #[cold]
-    fn misplaced(&self, record: u64, entry: &Entry) -> Error {
-        let Header { tail_chunk, tail_offset, codec, .. } = self.header;
-        Error::CorruptRecord {
-            path: self.open.path(),
-            record,
-            chunk: entry.chunk,
-            offset: entry.offset,
-            what: "its table entry",
-            found: format!("{} stored bytes for {} bytes", entry.stored, entry.logical),
-            expected: format!("a {} record before chunk {tail_chunk}, offset {tail_offset}", codec.name()),
-        }
     }
 }

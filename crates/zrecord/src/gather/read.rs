@@ -6,6 +6,7 @@ use super::locate::Located;
 use crate::codec::{Codec, CodecError, Decoder};
 use crate::error::{Error, Result};
 use crate::format::Sum;
+use crate::layout::corrupt;
 use crate::open::Open;
 use crate::recover::read_stored;
 use crate::storage::{Map, prefetch};
@@ -123,15 +124,7 @@ impl<'a> Reader<'a> {
     }
 
     fn damaged(&self, found: &Located, what: &'static str, is: String, expected: String) -> Error {
-        Error::CorruptRecord {
-            path: self.open.path(),
-            record: found.record,
-            chunk: found.entry.chunk,
-            offset: found.entry.offset,
-            what,
-            found: is,
-            expected,
-        }
+        corrupt(self.open, found.record, &found.entry, what, is, expected)
     }
 
     /// A record of another length than its place: damaged, if its checksum says so.

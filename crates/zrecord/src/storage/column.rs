@@ -1,5 +1,7 @@
 //! A table of fixed-width entries cut into segments: `.loc`, `.sum`, `.shape`.
 
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Directory, Map, Mapped, NumberedFiles, NumberedWriter};
@@ -83,6 +85,27 @@ impl Column {
             rest = later;
         }
         Ok(())
+    }
+
+    /// The record behind the last one whose entry lies in the same segment as that of `index`.
+    pub(crate) fn segment_end(&self, index: u64) -> u64 {
+        (index | (self.cut.per_segment() - 1)).saturating_add(1)
+    }
+
+    /// How many of `records`, which lie in one segment, have an entry in its file.
+    pub(crate) fn existing(&self, records: &Range<u64>) -> Result<u64> {
+        let (segment, at) = self.cut.place(records.start);
+        let length = match self.files.length(segment) {
+            // No file is as bad as an empty one.
+            Err(Error::CorruptStore { .. }) => 0,
+            length => length?,
+        };
+        Ok((length.saturating_sub(at) / self.cut.width).min(records.end - records.start))
+    }
+
+    /// The file with the entry of a record.
+    pub(crate) fn path(&self, index: u64) -> PathBuf {
+        self.files.path(self.cut.place(index).0)
     }
 
     /// A cursor for scattered reads of entries below `length`.
@@ -183,11 +206,11 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Make the files exactly as long as `length` entries; segments beyond go.
-    pub(crate) fn set_length(&mut self, length: u64) -> Result<()> {
+    /// Cut the files to at most `length` entries; segments beyond go.
+    pub(crate) fn cut(&mut self, length: u64) -> Result<()> {
         let segments = length.div_ceil(self.cut.per_segment());
         if let Some(last) = segments.checked_sub(1) {
-            self.files.set_len(last, self.cut.entries(last, length) * self.cut.width)?;
+            self.files.cut(last, self.cut.entries(last, length) * self.cut.width)?;
         }
         self.files.remove_from(segments)
     }
@@ -197,10 +220,10 @@ impl ColumnWriter {
         self.files.touch(0..length.div_ceil(self.cut.per_segment()))
     }
 
-    /// Make sure that entries exist up to `length`; new ones are zero, and take no space on most file systems.
+    /// Make sure that entries exist up to `length`; new ones are zero.
     pub(crate) fn extend(&mut self, length: u64) -> Result<()> {
         for segment in 0..length.div_ceil(self.cut.per_segment()) {
-            self.files.set_len(segment, self.cut.entries(segment, length) * self.cut.width)?;
+            self.files.extend(segment, self.cut.entries(segment, length) * self.cut.width)?;
         }
         Ok(())
     }

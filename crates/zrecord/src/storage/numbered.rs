@@ -111,13 +111,22 @@ impl NumberedWriter {
         self.get(number)?.write_at(bytes, offset).map_err(self.fail("write", number))
     }
 
-    /// Make a file exactly `length` bytes long. A file of no bytes need not exist.
-    pub(crate) fn set_len(&mut self, number: u64, length: u64) -> Result<()> {
-        if length == 0 && !self.exists(number)? {
+    /// Make a file at least `length` bytes long; new bytes are zero, and take no space on most file systems.
+    pub(crate) fn extend(&mut self, number: u64, length: u64) -> Result<()> {
+        let file = self.get(number)?;
+        if file.len().map_err(self.fail("read", number))? < length {
+            file.set_len(length).map_err(self.fail("resize", number))?;
+        }
+        Ok(())
+    }
+
+    /// Cut off what lies behind `length` bytes. A file that is shorter stays so: what is missing is for its readers to notice.
+    pub(crate) fn cut(&mut self, number: u64, length: u64) -> Result<()> {
+        if !self.exists(number)? {
             return Ok(());
         }
         let file = self.get(number)?;
-        if file.len().map_err(self.fail("read", number))? != length {
+        if file.len().map_err(self.fail("read", number))? > length {
             file.set_len(length).map_err(self.fail("resize", number))?;
         }
         Ok(())
@@ -141,6 +150,18 @@ impl NumberedWriter {
         for number in self.numbers(first..)? {
             remove_if_there(&*self.dir, &file_name(number, self.extension))
                 .map_err(self.fail("remove", number))?;
+        }
+        Ok(())
+    }
+
+    /// Remove the files that are there but hold nothing.
+    pub(crate) fn remove_empty(&mut self) -> Result<()> {
+        for number in self.numbers(..)? {
+            if self.get(number)?.len().map_err(self.fail("read", number))? == 0 {
+                self.files.remove(&number);
+                remove_if_there(&*self.dir, &file_name(number, self.extension))
+                    .map_err(self.fail("remove", number))?;
+            }
         }
         Ok(())
     }

@@ -3,4 +3,5 @@
 mod crash;
 mod laws;
 mod model;
+mod repair;
 mod twin;

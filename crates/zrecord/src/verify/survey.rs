@@ -1,0 +1,217 @@
+//! The tables, row by row, and in groups of chunks: what can be said about records without looking at their bytes.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+
+use super::Report;
+use crate::error::{Error, Result};
+use crate::format::{Entry, FLAG_SHAPES, Header, Shape, Sum};
+use crate::layout::{corrupt, lies_within, misplaced, overlap};
+use crate::open::Open;
+use crate::storage::Column;
+
+/// Rows of one read.
+const PIECE: u64 = if cfg!(test) { 3 } else { 1 << 16 };
+/// Rows of a group, more only if they are all of one chunk: 40 bytes each.
+const GROUP_ROWS: u64 = if cfg!(test) { 5 } else { 1 << 21 };
+
+/// A row that can be right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) record: u64,
+    pub(super) entry: Entry,
+    /// What its bytes must sum up to, where that is known.
+    pub(super) expected: Option<Sum>,
+    pub(super) shape: Shape,
+}
+
+impl Row {
+    /// The order in which bytes lie; records without bytes come first.
+    pub(super) fn place(&self) -> (u32, u32, u32) {
+        if self.entry.stored == 0 {
+            (0, 0, 0)
+        } else {
+            (self.entry.chunk, self.entry.offset, self.entry.stored)
+        }
+    }
+
+    /// The chunk whose group a row belongs to; a record without bytes names one that need not exist.
+    fn chunk(&self) -> u32 {
+        if self.entry.stored == 0 { 0 } else { self.entry.chunk }
+    }
+}
+
+/// Reads the tables of a store whose header is `header`; sums count as `known` or not.
+pub(super) struct Survey<'a> {
+    pub(super) open: &'a Open,
+    pub(super) header: &'a Header,
+    pub(super) known: bool,
+}
+
+/// How many rows each chunk has, and between which records they are.
+#[derive(Debug, Default)]
+pub(super) struct Chunks(BTreeMap<u32, (u64, Range<u64>)>);
+
+/// Neighbouring chunks whose rows are looked at together.
+#[derive(Debug)]
+pub(super) struct Group {
+    chunks: RangeInclusive<u32>,
+    records: Range<u64>,
+}
+
+impl Chunks {
+    fn count(&mut self, row: &Row) {
+        let empty = (0, row.record..row.record);
+        let (count, records) = self.0.entry(row.chunk()).or_insert(empty);
+        *count += 1;
+        records.end = row.record + 1;
+    }
+
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<(u64, Group)> = Vec::new();
+        for (&chunk, (count, records)) in &self.0 {
+            match groups.last_mut() {
+                Some((rows, group)) if *rows + count <= GROUP_ROWS => {
+                    *rows += count;
+                    group.chunks = *group.chunks.start()..=chunk;
+                    let (a, b) = (&group.records, records);
+                    group.records = a.start.min(b.start)..a.end.max(b.end);
+                }
+                _ => groups.push((*count, Group { chunks: chunk..=chunk, records: records.clone() })),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+impl Survey<'_> {
+    /// Look at every row once: what can't be right goes to the report, the others are counted by chunk.
+    pub(super) fn chunks(
+        &self,
+        report: &mut Report,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Chunks> {
+        let mut chunks = Chunks::default();
+        self.rows(0..self.header.length, go_on, &mut |record, row| match row {
+            Ok(row) => chunks.count(&row),
+            Err(e) => report.add_record(record, e),
+        })?;
+        Ok(chunks)
+    }
+
+    /// The rows of a group that can be right.
+    pub(super) fn group(&self, group: &Group, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        self.rows(group.records.clone(), go_on, &mut |_, row| {
+            rows.extend(row.ok().filter(|row| group.chunks.contains(&row.chunk())));
+        })?;
+        Ok(rows)
+    }
+
+    /// Take out rows, which are in the order of their bytes, until no two claim the same ones: of two, the one that ends later, which
+    /// takes out as few as can be.
+    pub(super) fn check_overlaps(&self, sound: &mut Vec<(Row, Sum)>, report: &mut Report) {
+        let mut kept: Vec<(Row, Sum)> = Vec::with_capacity(sound.len());
+        for (row, sum) in sound.drain(..) {
+            let before = kept.last().filter(|(before, _)| before.entry.stored > 0).map(|&(before, _)| before);
+            let Some(before) = before else {
+                kept.push((row, sum));
+                continue;
+            };
+            match overlap(self.open, (before.record, &before.entry), (row.record, &row.entry)) {
+                None => kept.push((row, sum)),
+                Some(e) if row.entry.end() >= before.entry.end() => report.add_record(row.record, e),
+                Some(_) => {
+                    let found = format!("an end at {}", before.entry.end());
+                    let expected =
+                        format!("at most {}, where record {} begins", row.entry.offset, row.record);
+                    let what = "it overlaps another record";
+                    let e = corrupt(self.open, before.record, &before.entry, what, found, expected);
+                    report.add_record(before.record, e);
+                    kept.pop();
+                    kept.push((row, sum));
+                }
+            }
+        }
+        *sound = kept;
+    }
+
+    /// Pass each row of `records` to `visit`, in order, or what is wrong with it.
+    fn rows(
+        &self,
+        records: Range<u64>,
+        go_on: &mut dyn FnMut() -> Result<()>,
+        visit: &mut dyn FnMut(u64, Result<Row>),
+    ) -> Result<()> {
+        let mut first = records.start;
+        while first < records.end {
+            let end = records.end.min(first + PIECE).min(self.open.loc.segment_end(first));
+            self.piece(first..end, visit);
+            go_on()?;
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// The rows of a piece of a segment. A sector that can't be read costs only the rows on it.
+    fn piece(&self, records: Range<u64>, visit: &mut dyn FnMut(u64, Result<Row>)) {
+        let count = records.end - records.start;
+        match self.read(records.clone()) {
+            Ok(rows) => records.zip(rows).for_each(|(record, row)| visit(record, row)),
+            Err(e) if count <= 1 => visit(records.start, Err(e)),
+            Err(_) => {
+                let middle = records.start + count / 2;
+                self.piece(records.start..middle, visit);
+                self.piece(middle..records.end, visit);
+            }
+        }
+    }
+
+    fn read(&self, records: Range<u64>) -> Result<Vec<Result<Row>>> {
+        let entries = cells::<{ Entry::SIZE }>(&self.open.loc, &records)?;
+        let sums = if self.known { cells::<{ Sum::SIZE }>(&self.open.sum, &records)? } else { Vec::new() };
+        let with_shapes = self.header.has(FLAG_SHAPES);
+        let shapes =
+            if with_shapes { cells::<{ Shape::SIZE }>(&self.open.shape, &records)? } else { Vec::new() };
+        let row = |i: usize, record: u64| {
+            let entry = Entry::decode(entries.get(i).ok_or_else(|| missing(&self.open.loc, record))?);
+            let shape = match shapes.get(i) {
+                Some(shape) => Shape::decode(shape),
+                None if with_shapes => return Err(missing(&self.open.shape, record)),
+                None => Shape::default(),
+            };
+            let expected = match sums.get(i) {
+                Some(sum) => Some(Sum::decode(sum)),
+                None if self.known => return Err(missing(&self.open.sum, record)),
+                None => None,
+            };
+            self.checked(Row { record, entry, expected, shape })
+        };
+        Ok(records.enumerate().map(|(i, record)| row(i, record)).collect())
+    }
+
+    fn checked(&self, row: Row) -> Result<Row> {
+        if !lies_within(&row.entry, self.header) {
+            return Err(misplaced(self.open, self.header, row.record, &row.entry));
+        }
+        if !row.shape.fits(row.entry.logical) {
+            let found = format!("{:?}", row.shape.0);
+            let expected = format!("rank + 1 and dimensions of {} bytes", row.entry.logical);
+            return Err(corrupt(self.open, row.record, &row.entry, "its shape", found, expected));
+        }
+        Ok(row)
+    }
+}
+
+/// The rows of a column that exist; fewer than asked for if the file ends before.
+fn cells<const N: usize>(column: &Column, records: &Range<u64>) -> Result<Vec<[u8; N]>> {
+    let count = column.existing(records)?;
+    let mut cells = vec![[0; N]; usize::try_from(count).unwrap_or_default()];
+    column.read_range(records.start, cells.as_flattened_mut())?;
+    Ok(cells)
+}
+
+fn missing(column: &Column, record: u64) -> Error {
+    let expected = format!("a row for record {record}");
+    Error::corrupt(column.path(record), "the length of a table", "fewer rows", expected)
+}
