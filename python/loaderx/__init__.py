@@ -10,6 +10,7 @@
 from loaderx._core import __version__
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, RaggedDataset
+from loaderx.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy, train_dict
 from loaderx.zrecord import (
@@ -34,7 +35,10 @@ __all__ = [
     "DataLoader",
     "DenseDataset",
     "MSDataset",
+    "Problem",
     "RaggedDataset",
+    "Repaired",
+    "Report",
     "Sampler",
     "StaleStoreError",
     "StoreLockedError",
@@ -45,5 +49,7 @@ __all__ = [
     "build_dict",
     "from_iterator",
     "from_numpy",
+    "repair",
     "train_dict",
+    "verify",
 ]

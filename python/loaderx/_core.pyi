@@ -1,7 +1,7 @@
 """The native core. Prefer the public names in `loaderx.zrecord` and `loaderx.sampler`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 import numpy as np
@@ -18,6 +18,27 @@ class Stats(TypedDict):
     live_bytes: int
     chunk_bytes: int
     reclaimable: int
+
+@type_check_only
+class Report(TypedDict):
+    records: int
+    sound: int
+    bytes: int
+    sums_known: bool
+    unfinished: bool
+    torn: int
+    damaged: npt.NDArray[np.uint64]
+    problems: list[tuple[int | None, str]]
+    problem_count: int
+
+@type_check_only
+class Repaired(TypedDict):
+    found: Report
+    dropped: npt.NDArray[np.uint64]
+    header_restored: bool
+    finished: bool
+    torn: int
+    sums_rebuilt: bool
 
 class ZrecordError(RuntimeError):
     """Base of the errors that are about a store rather than about an argument."""
@@ -65,7 +86,7 @@ class Store:
         path: str | os.PathLike[str],
         codec: str | None = None,
         read_only: bool = False,
-        verify: Literal["always", "never"] = "always",
+        verify: Literal["always", "once", "never"] = "always",
         io: Literal["auto", "mmap", "pread"] = "auto",
         chunk_limit: int | None = None,
     ) -> Store:
@@ -95,8 +116,10 @@ class Store:
         """Record idxs[i] into the C-contiguous `dst` at byte offsets[i]. Ranges must not overlap."""
     def gather_rows(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any]) -> None:
         """Record idxs[i] into row i of the C-contiguous `dst`; each record must be exactly one row long."""
-    def gather_packed(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """The records one after another, and n + 1 byte offsets."""
+    def gather_packed(
+        self, idxs: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
+        """The records one after another, n + 1 byte offsets, and (n, 8) rows of the `.shape` file if there is one; all of one moment."""
     def lengths(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """Logical bytes of each record."""
     def shapes(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
@@ -121,6 +144,17 @@ def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64],
 
 def batch_memory(length: int) -> npt.NDArray[np.uint8]:
     """A writable array of `length` bytes, shape (length,), content unspecified, on memory that is used again when the last view is gone."""
+
+def verify(path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Report:
+    """Read and check everything in a store; `progress(done, total)` is called now and then, in records."""
+
+def repair(
+    path: str | os.PathLike[str],
+    drop_damaged: bool = False,
+    rebuild_sums: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Repaired:
+    """Mend a store that nobody else has open. Damaged records go only with `drop_damaged`."""
 
 def read_small_file(path: str | os.PathLike[str]) -> bytes: ...
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:

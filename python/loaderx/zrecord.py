@@ -49,7 +49,7 @@ CODECS = {"raw": 0, "zstd": 1, "zstd_dict": 2}
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Bytes: TypeAlias = bytes | bytearray | memoryview
-Verify: TypeAlias = Literal["always", "never"]
+Verify: TypeAlias = Literal["always", "once", "never"]
 Io: TypeAlias = Literal["auto", "mmap", "pread"]
 
 
@@ -65,7 +65,7 @@ class Zrecord(Closing):
         path: directory of the store; created, parents included, when missing.
         codec: "raw", "zstd" or "zstd_dict". None: "zstd" for a new store, whatever it is for an existing one.
         level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
-        verify: "always" checks each record that is read against its checksum, "never" trusts the disk.
+        verify: "always" checks each record that is read against its checksum, "once" only when this handle first reads it, "never" trusts the disk.
         io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
         read_only: never create, never write, and take no lock for writing.
 
@@ -187,6 +187,13 @@ class Zrecord(Closing):
 
     def gather_packed(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The records one after another as uint8, shape (bytes,), and their byte offsets, shape (n + 1,)."""
+        packed, offsets, _ = self._core.gather_packed(idxs)
+        return packed, offsets
+
+    def gather_shaped(
+        self, idxs: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
+        """As `gather_packed`, and rows as `shapes` gives them, None where the store has none; all three of one moment."""
         return self._core.gather_packed(idxs)
 
     def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:

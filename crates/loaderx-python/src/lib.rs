@@ -7,6 +7,7 @@ mod array;
 mod dict;
 mod error;
 mod files;
+mod integrity;
 mod memory;
 mod sampler;
 mod store;
@@ -24,6 +25,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<sampler::Sampler>()?;
     module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
+    module.add_function(wrap_pyfunction!(integrity::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(integrity::repair, module)?)?;
     module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
     module.add_function(wrap_pyfunction!(memory::batch_memory, module)?)?;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use zrecord::{Io, Options, Verify};
 
 use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source, exclusive, zeros};
-use crate::error::{Raise, detached, internal};
+use crate::error::{Raise, detached};
 
 /// A store of byte records; see `loaderx.zrecord.Zrecord`.
 ///
@@ -30,6 +30,9 @@ struct Stats {
     chunk_bytes: u64,
     reclaimable: u64,
 }
+
+/// Records, offsets, shape rows.
+type Packed<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
 
 #[pymethods]
 impl Store {
@@ -73,8 +76,9 @@ impl Store {
     ) -> PyResult<Self> {
         let verify = match verify {
             "always" => Verify::Always,
+            "once" => Verify::Once,
             "never" => Verify::Never,
-            found => return Err(unknown("verify", "\"always\" or \"never\"", found)),
+            found => return Err(unknown("verify", "\"always\", \"once\" or \"never\"", found)),
         };
         let io = match io {
             "auto" => Io::Auto,
@@ -206,25 +210,30 @@ impl Store {
         detached(py, || self.core.gather_rows(idxs, dst))
     }
 
-    /// The records one after another, uint8, and their n + 1 byte offsets, int64. Errors as in `gather`.
-    #[expect(clippy::type_complexity, reason = "a tuple of two arrays is what Python gets")]
-    fn gather_packed<'py>(
-        &self,
-        py: Python<'py>,
-        idxs: Numbers<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>)> {
+    /// The records one after another, uint8; their n + 1 byte offsets, int64; and rows of the `.shape` file as in `shapes`, None where the
+    /// store has none. All of one moment. Errors as in `gather`.
+    fn gather_packed<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Packed<'py>> {
         let idxs = idxs.as_slice()?;
-        let offsets = detached(py, || self.core.packed_offsets(idxs))?;
-        let too_large = |_| PyMemoryError::new_err("the records are larger than memory");
-        let Some((&total, starts)) = offsets.split_last() else {
-            return Err(internal("there are no offsets"));
-        };
-        let records = zeros(py, usize::try_from(total).map_err(too_large)?)?;
-        let mut destination = exclusive(&records)?;
-        let dst = destination.as_slice_mut()?;
-        detached(py, || self.core.gather(idxs, dst, starts))?;
-        let offsets = offsets.iter().map(|&offset| i64::try_from(offset)).collect::<Result<_, _>>();
-        Ok((records, PyArray1::from_vec(py, offsets.map_err(too_large)?)))
+        loop {
+            let before = detached(py, || self.core.generation())?;
+            let offsets = detached(py, || self.core.packed_offsets(idxs))?;
+            let total = offsets.last().copied().unwrap_or_default();
+            let records = zeros(py, usize::try_from(total).map_err(|_| too_large())?)?;
+            let mut destination = exclusive(&records)?;
+            let dst = destination.as_slice_mut()?;
+            let gathered =
+                detached(py, || Ok::<_, zrecord::Error>(self.core.gather_packed(idxs, &offsets, dst)))?;
+            // Another thread deleted in between: the offsets were those of other records.
+            if gathered.is_err() && detached(py, || self.core.generation())? != before {
+                continue;
+            }
+            let shapes = gathered.map_err(|error| error.raise(py))?;
+            let shapes = shapes.map(|shapes| shape_rows(py, &shapes)).transpose()?;
+            let offsets = offsets.into_iter().map(i64::try_from).collect::<Result<_, _>>();
+            let offsets = PyArray1::from_vec(py, offsets.map_err(|_| too_large())?);
+            drop(destination);
+            return Ok((records, offsets, shapes));
+        }
     }
 
     /// The bytes of each record, uint32, shape (n,). IndexError for an index out of range.
@@ -236,9 +245,7 @@ impl Store {
     /// Rows of the `.shape` file, uint32, shape (n, 8); zeros where the store has none. IndexError as in `lengths`.
     fn shapes<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Bound<'py, PyArray2<u32>>> {
         let idxs = idxs.as_slice()?;
-        let shapes = detached(py, || self.core.shapes(idxs))?;
-        let numbers = shapes.iter().flat_map(|shape| shape.0).collect();
-        PyArray1::from_vec(py, numbers).reshape([shapes.len(), 8])
+        shape_rows(py, &detached(py, || self.core.shapes(idxs))?)
     }
 
     /// Give a store that keeps its shapes elsewhere a `.shape` table, and the schema that goes with it.
@@ -314,6 +321,15 @@ impl Drop for Store {
         // Closing syncs, and other threads shall run meanwhile. Nobody is left to be told how it went.
         let _ = Python::try_attach(|py| detached(py, || self.core.close()));
     }
+}
+
+fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> PyResult<Bound<'py, PyArray2<u32>>> {
+    let numbers = shapes.iter().flat_map(|shape| shape.0).collect();
+    PyArray1::from_vec(py, numbers).reshape([shapes.len(), 8])
+}
+
+fn too_large() -> PyErr {
+    PyMemoryError::new_err("the records are larger than memory")
 }
 
 /// The options that creating and opening share.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::append::Writer;
 use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SHAPES, Header, MAX_RECORD_LEN, Shape, SyncSlot, crc32c, names};
+use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, MAX_RECORD_LEN, Shape, SyncSlot, crc32c, names};
 use crate::lock;
 use crate::open::{Found, Open};
 use crate::options::{Io, Options};
 use crate::recover::read_stored;
+use crate::rows;
 use crate::storage::{self, Access, Directory, RealDirectory, read_small, remove_if_there, replace, zeroed};
 
 /// Names that an interrupted creation can leave.
@@ -144,9 +145,13 @@ pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Di
 pub(crate) fn adopt_shapes(open: &Open, writer: &mut Writer, shapes: &[Shape], schema: &[u8]) -> Result<()> {
     let bytes: Vec<u8> = shapes.iter().flat_map(Shape::encode).collect();
     if !writer.header.has(FLAG_SHAPES) {
-        // A sum covers the shape: those that there may be hold no more.
-        let kept = if shapes.iter().all(Shape::is_plain) { writer.header.flags } else { 0 };
-        let header = Header { flags: kept | FLAG_SHAPES, ..writer.header };
+        let header = Header { flags: writer.header.flags | FLAG_SHAPES, ..writer.header };
+        if writer.header.has(FLAG_SUMS) && !shapes.iter().all(Shape::is_plain) {
+            // A sum covers the shape. Until all of them do they are unknown, should this be cut.
+            writer.write_header(Header { flags: 0, ..header })?;
+            writer.sync()?;
+            rows::put_shapes_into_sums(open, writer, shapes)?;
+        }
         writer.shape.cut(0)?;
         writer.shape.write(0, &bytes)?;
         writer.sync_tables()?;

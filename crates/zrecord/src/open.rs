@@ -10,8 +10,9 @@ use crate::format::{
     EXTENSION, Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum,
     SyncSlot, crc32c, names,
 };
+use crate::gather::Checked;
 use crate::lock;
-use crate::options::Options;
+use crate::options::{Options, Verify};
 use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small, read_start};
 
 /// More than any dictionary: zstd trains at most a few MiB.
@@ -28,6 +29,9 @@ pub(crate) struct Open {
     pub(crate) chunks: NumberedFiles,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
+    pub(crate) verify: Verify,
+    /// What `Verify::Once` has checked.
+    pub(crate) checked: Checked,
     header: RwLock<Header>,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
 }
@@ -75,6 +79,8 @@ impl Open {
             meta,
             codec,
             level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
+            verify: options.verify,
+            checked: Checked::default(),
             header: RwLock::new(found.header),
             dictionary: RwLock::new(load_dictionary(&**dir, found)?),
         })
@@ -143,8 +149,9 @@ impl Open {
         Ok(())
     }
 
-    /// Forget open tables and chunks: they were cut or rewritten.
+    /// Forget open tables and chunks, and what was checked: they were cut or rewritten.
     pub(crate) fn forget_files(&self) {
+        self.checked.forget();
         self.loc.forget();
         self.sum.forget();
         self.shape.forget();

@@ -9,6 +9,8 @@ pub enum Verify {
     /// Every record, each time it is read.
     #[default]
     Always,
+    /// Every record the first time that this handle reads it: what changes on the disk later isn't noticed. Takes a bit a record.
+    Once,
     /// Never; what zstd itself notices is still an error.
     Never,
 }

@@ -74,6 +74,18 @@ pub(crate) fn write_entries(writer: &mut Writer, rows: &[Change]) -> Result<()> 
     write_cells(&mut writer.loc, rows, |row| row.entry.encode())
 }
 
+/// Turn the sums of one-dimensional records into those of records of `shapes`, one a record.
+pub(crate) fn put_shapes_into_sums(open: &Open, writer: &mut Writer, shapes: &[Shape]) -> Result<()> {
+    let mut first = 0;
+    for shapes in shapes.chunks(PIECE) {
+        let sums = cells(&open.sum, first, shapes.len())?;
+        let sums = sums.iter().zip(shapes).map(|(sum, shape)| Sum::decode(sum).with_shape(shape).encode());
+        writer.sum.write(first, sums.collect::<Vec<_>>().as_flattened())?;
+        first += shapes.len() as u64;
+    }
+    Ok(())
+}
+
 /// Write sums, in any order of their records, and forget them.
 pub(crate) fn write_sums(writer: &mut Writer, sums: &mut Vec<(u64, Sum)>) -> Result<()> {
     sums.sort_unstable_by_key(|&(record, _)| record);

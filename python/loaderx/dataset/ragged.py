@@ -44,7 +44,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         codec: "raw", "zstd" (what a new store gets by default) or "zstd_dict"; checked against an existing store.
         schema: your own keys for `schema.msgpack` of a new store; checked against an existing one.
         level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
-        verify: "always" checks each record that is read against its checksum, "never" trusts the disk.
+        verify: "always" checks each record that is read against its checksum, "once" only when this handle first reads it, "never" trusts the disk.
         io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
         read_only: never create and never write.
 
@@ -86,7 +86,11 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         return self._records(np.array([index], np.uint64))[0]
 
     def _records(self, idxs: Indices) -> list[Array]:
-        packed, starts = self._store.gather_packed(idxs)
+        while True:
+            listed = self._schema.shapes
+            packed, starts, rows = self._store.gather_shaped(idxs)
+            if self._schema.shapes is listed:  # else another thread moved the shapes to `.shape` files meanwhile
+                break
         if self.dtype.itemsize != 1:
             starts, remainders = np.divmod(starts, self.dtype.itemsize)
             if remainders.any():
@@ -95,18 +99,21 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
                     f"{self.path}: record {idxs[at]}: expected a multiple of the {self.dtype.itemsize} bytes of {self.dtype.str!r}, "
                     f"found {self.lengths(idxs[at])[0]} bytes"
                 )
-        return split(packed.view(self.dtype), starts.tolist(), self._shapes(idxs, np.diff(starts)))
+        shapes = self._shapes(idxs, np.diff(starts), listed, rows)
+        return split(packed.view(self.dtype), starts.tolist(), shapes)
 
-    def _shapes(self, idxs: Indices, items: npt.NDArray[np.int64]) -> list[Shape] | None:
-        """The shapes of records of so many items each; None when all are one-dimensional."""
-        listed = self._schema.shapes
+    def _shapes(
+        self,
+        idxs: Indices,
+        items: npt.NDArray[np.int64],
+        listed: tuple[Shape, ...] | None,
+        rows: npt.NDArray[np.uint32] | None,
+    ) -> list[Shape] | None:
+        """The shapes of records of so many items each, from the schema's list or the shape table; None when all are one-dimensional."""
         if listed is not None:
             stated = [listed[i] for i in idxs.tolist()]
             shapes = [shape if math.prod(shape) == n else None for shape, n in zip(stated, items.tolist(), strict=True)]
-        elif self._store.has_shapes:
-            rows = self._store.shapes(idxs)
-            if not rows[:, 0].any():
-                return None
+        elif rows is not None and rows[:, 0].any():
             shapes = [shape_of(row, n) for row, n in zip(rows, items.tolist(), strict=True)]
         else:
             return None

@@ -55,6 +55,27 @@ impl<'a> Destination<'a> {
         Ok(Self::Places(places))
     }
 
+    /// `count` places one after another, the i-th from `offsets[i]` to `offsets[i + 1]`.
+    pub(crate) fn packed(memory: &'a mut [u8], offsets: &[u64], count: usize) -> Result<Self> {
+        let fits = offsets.first() == Some(&0)
+            && offsets.len().checked_sub(1) == Some(count)
+            && offsets.last().is_some_and(|&end| end == memory.len() as u64)
+            && offsets.is_sorted();
+        if !fits {
+            let why = format!("the offsets are no packing of {count} records in {} bytes", memory.len());
+            return Err(Error::InvalidArgument(why));
+        }
+        let mut rest = memory;
+        let mut places = Vec::with_capacity(count);
+        for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
+            let length = usize::try_from(end - start).unwrap_or(usize::MAX);
+            let (now, later) = std::mem::take(&mut rest).split_at_mut_checked(length).unwrap_or_default();
+            places.push(now);
+            rest = later;
+        }
+        Ok(Self::Places(places))
+    }
+
     /// Bytes of all places.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -133,5 +154,15 @@ mod tests {
             assert!(Destination::places(&mut [0; 6], offsets, lengths).is_err(), "{offsets:?}");
         }
         assert!(Destination::rows(&mut [0; 5], 2).is_err());
+        for (offsets, count) in
+            [(&[][..], 0), (&[0, 6], 2), (&[0, 4, 2, 6], 3), (&[1, 6], 1), (&[0, 5], 1), (&[0, 7], 1)]
+        {
+            assert!(Destination::packed(&mut [0; 6], offsets, count).is_err(), "{offsets:?}");
+        }
+        let mut memory = *b"abcdef";
+        let Destination::Places(places) = Destination::packed(&mut memory, &[0, 2, 2, 6], 3).unwrap() else {
+            panic!("places");
+        };
+        assert_eq!(places, [b"ab".as_slice(), b"", b"cdef"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Where records lie: table entries, and the sums that go with them. Everything read here is hostile until it is checked.
 
+use super::checked::CheckedView;
 use crate::error::Result;
 use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, Shape, Sum};
 use crate::layout::{lies_within, misplaced};
@@ -23,17 +24,20 @@ pub(super) struct Locator<'a> {
     sums: Option<ColumnView<'a>>,
     /// Only to check: a sum covers the shape.
     shapes: Option<ColumnView<'a>>,
+    /// What needs no check any more.
+    checked: Option<CheckedView<'a>>,
 }
 
 impl<'a> Locator<'a> {
     pub(super) fn new(open: &'a Open, header: &'a Header, verify: Verify) -> Self {
-        let checked = verify == Verify::Always && header.has(FLAG_SUMS);
+        let checked = verify != Verify::Never && header.has(FLAG_SUMS);
         Self {
             open,
             header,
             entries: open.loc.view(header.length),
             sums: checked.then(|| open.sum.view(header.length)),
             shapes: (checked && header.has(FLAG_SHAPES)).then(|| open.shape.view(header.length)),
+            checked: (checked && verify == Verify::Once).then(|| open.checked.view()),
         }
     }
 
@@ -51,6 +55,9 @@ impl<'a> Locator<'a> {
         let entry = Entry::decode(&self.entries.get(record)?);
         if !lies_within(&entry, self.header) {
             return Err(misplaced(self.open, self.header, record, &entry));
+        }
+        if self.checked.as_mut().is_some_and(|checked| checked.contains(record)) {
+            return Ok(Located { record, entry, sum: None });
         }
         let mut sum = match &mut self.sums {
             Some(sums) => Some(Sum::decode(&sums.get(record)?)),

@@ -1,5 +1,6 @@
 //! The read path: check -> locate (table) -> read -> decode -> destination, in blocks of records over the pool.
 
+mod checked;
 mod destination;
 mod locate;
 mod read;
@@ -12,6 +13,7 @@ use crate::format::{Header, Shape};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::pool;
+pub(crate) use checked::Checked;
 pub(crate) use destination::Destination;
 use locate::{Located, Locator};
 use read::Reader;
@@ -25,11 +27,11 @@ const BLOCKS_PER_THREAD: usize = 4;
 const AHEAD: usize = 16;
 
 /// Read records `idxs` into their places.
-pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>, verify: Verify) -> Result<()> {
+pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
     let header = open.header();
     check_indices(idxs, &header)?;
     let blocks = blocks(open.codec, idxs.len(), destination.bytes());
-    let job = Job { open, header, verify };
+    let job = Job { open, header };
     if blocks <= 1 {
         return job.read_block(idxs, destination);
     }
@@ -71,12 +73,11 @@ fn blocks(codec: Codec, records: usize, bytes: usize) -> usize {
 struct Job<'a> {
     open: &'a Open,
     header: Header,
-    verify: Verify,
 }
 
 impl Job<'_> {
     fn read_block(&self, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
-        let mut locator = Locator::new(self.open, &self.header, self.verify);
+        let mut locator = Locator::new(self.open, &self.header, self.open.verify);
         let mut reader = Reader::new(self.open)?;
         let mut places = destination.into_places();
         let mut located = [Located::default(); AHEAD];

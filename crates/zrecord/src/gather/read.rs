@@ -2,12 +2,14 @@
 
 use std::io;
 
+use super::checked::CheckedView;
 use super::locate::Located;
 use crate::codec::{Codec, CodecError, Decoder};
 use crate::error::{Error, Result};
 use crate::format::Sum;
 use crate::layout::corrupt;
 use crate::open::Open;
+use crate::options::Verify;
 use crate::recover::read_stored;
 use crate::storage::{Map, prefetch};
 
@@ -18,11 +20,14 @@ pub(super) struct Reader<'a> {
     chunk: Option<(u32, Map)>,
     /// Stored bytes of one compressed record, where there is no map.
     staging: Vec<u8>,
+    /// Where checks are noted, if they are.
+    checked: Option<CheckedView<'a>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(open: &'a Open) -> Result<Self> {
-        Ok(Self { open, decoder: open.decoder()?, chunk: None, staging: Vec::new() })
+        let checked = (open.verify == Verify::Once).then(|| open.checked.view());
+        Ok(Self { open, decoder: open.decoder()?, chunk: None, staging: Vec::new(), checked })
     }
 
     /// Ask for the first bytes of a record that will be read soon, if its chunk is at hand.
@@ -39,6 +44,16 @@ impl<'a> Reader<'a> {
     /// One record into its place, which must be exactly as long as the record.
     #[inline]
     pub(super) fn read(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {
+        self.fill(found, place)?;
+        if let Some(checked) = &mut self.checked
+            && found.sum.is_some()
+        {
+            checked.insert(found.record);
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {
         if found.entry.logical as usize != place.len() {
             return Err(self.misfit(found, place.len() as u64));
         }

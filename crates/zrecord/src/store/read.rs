@@ -2,7 +2,7 @@
 
 use super::{Store, WriterSlot, stale};
 use crate::error::{Error, Result};
-use crate::format::Shape;
+use crate::format::{FLAG_SHAPES, Shape};
 use crate::gather::{self, Destination};
 use crate::open::Found;
 use crate::recover::{self, Condition};
@@ -17,7 +17,7 @@ impl Store {
     pub fn gather(&self, idxs: &[u64], dst: &mut [u8], offsets: &[u64]) -> Result<()> {
         self.reading(|open| {
             let lengths = gather::lengths(open, idxs)?;
-            gather::gather(open, idxs, Destination::places(dst, offsets, &lengths)?, self.options.verify)
+            gather::gather(open, idxs, Destination::places(dst, offsets, &lengths)?)
         })
     }
 
@@ -26,9 +26,7 @@ impl Store {
     /// # Errors
     /// As [`Store::gather`], and [`Error::LengthMismatch`] for a record that isn't exactly one row long.
     pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
-        self.reading(|open| {
-            gather::gather(open, idxs, Destination::rows(dst, idxs.len())?, self.options.verify)
-        })
+        self.reading(|open| gather::gather(open, idxs, Destination::rows(dst, idxs.len())?))
     }
 
     /// Where each of the records begins when they are packed one after another; one more offset says where the last one ends.
@@ -37,6 +35,19 @@ impl Store {
     /// As [`Store::lengths`].
     pub fn packed_offsets(&self, idxs: &[u64]) -> Result<Vec<u64>> {
         self.reading(|open| gather::packed_offsets(open, idxs))
+    }
+
+    /// Record `idxs[i]` into `dst` from byte `offsets[i]` to `offsets[i + 1]`, and the shape entries if the store keeps shapes; bytes and
+    /// shapes are those of one moment, whatever other threads do to the store meanwhile.
+    ///
+    /// # Errors
+    /// As [`Store::gather`], and [`Error::LengthMismatch`] if a record has another length than the offsets say: they are of another
+    /// moment, so ask for them again.
+    pub fn gather_packed(&self, idxs: &[u64], offsets: &[u64], dst: &mut [u8]) -> Result<Option<Vec<Shape>>> {
+        self.reading(|open| {
+            gather::gather(open, idxs, Destination::packed(dst, offsets, idxs.len())?)?;
+            if open.header().has(FLAG_SHAPES) { gather::shapes(open, idxs).map(Some) } else { Ok(None) }
+        })
     }
 
     /// Logical (uncompressed) bytes of each record.

@@ -1,0 +1,244 @@
+"""Checking and mending whole stores: `verify` reads everything and changes nothing, `repair` makes a store whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderx import _core
+from loaderx.dataset import schema as schemas
+from loaderx.dataset.ragged import RaggedDataset
+from loaderx.dataset.shapes import shape_of
+from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, ZrecordError
+
+if TYPE_CHECKING:
+    from loaderx.dataset.schema import Schema
+
+Progress: TypeAlias = Callable[[int, int], object]
+
+BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong."""
+
+    message: str
+    record: int | None = None
+    """The record that it is about, None where it is about a file."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a store is like. `ok` is the short answer, `str(report)` the one for people."""
+
+    path: Path
+    records: int
+    """Records that the store holds."""
+    sound: int
+    """Of these, the ones whose table entries and bytes are right, as far as can be told."""
+    bytes: int
+    """Stored bytes that were read."""
+    sums_known: bool
+    """Whether every record has a checksum; after a plain version 3 writer (loaderx 1.x) only `repair` makes them."""
+    unfinished: bool
+    """A delete or compact was cut short: `repair`, or opening to write, finishes it. Records are not looked at before."""
+    torn: int
+    """Appended records that no sync covered and a crash left in part: no part of the store, and dropped by the next writer."""
+    damaged: npt.NDArray[np.uint64]
+    """Indices of the damaged records, ascending."""
+    problems: tuple[Problem, ...] = field(repr=False)
+    """What is wrong; at most about a hundred are kept word for word."""
+    problem_count: int
+    """How many problems there are."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong. Unknown checksums and torn appends are not."""
+        return self.problem_count == 0
+
+    def __str__(self) -> str:
+        state = "sound" if self.ok else f"{self.problem_count:,} problem{'s' if self.problem_count > 1 else ''}"
+        lines = [f"{self.path}: {state}; {self.sound:,} of {self.records:,} records right, {self.bytes:,} bytes read"]
+        if self.records and not self.sums_known:
+            lines.append("  checksums are unknown (a plain version 3 writer changed the store); repair makes them")
+        if self.torn:
+            lines.append(
+                f"  {self.torn:,} torn records behind the last sync are not counted; the next writer drops them"
+            )
+        lines += [f"  {problem}" for problem in self.problems[:10]]
+        if self.problem_count > 10:
+            lines.append(f"  and {self.problem_count - 10:,} more")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What a repair found and did; `str(repaired)` tells it to people."""
+
+    found: Report
+    """What was found, after everything but the records was mended."""
+    dropped: npt.NDArray[np.uint64]
+    """The records that were cut out, by the indices that they had, ascending."""
+    header_restored: bool
+    """`meta.zr` was lost, and was made anew from the last sync and what was appended since."""
+    finished: bool
+    """A delete or compact that had been cut short was finished."""
+    torn: int
+    """So many appended records that a crash had left in part were dropped."""
+    sums_rebuilt: bool
+    """Checksums were made."""
+
+    def __str__(self) -> str:
+        done = {
+            "restored the header": self.header_restored,
+            "finished a delete or compact": self.finished,
+            f"dropped {self.torn:,} torn records": self.torn,
+            "made checksums": self.sums_rebuilt,
+            f"cut out {self.dropped.size:,} damaged records": self.dropped.size,
+        }
+        left = self.found.damaged.size - self.dropped.size
+        lines = [name for name, was_done in done.items() if was_done] or ["nothing was to be done"]
+        if left:
+            lines.append(f"{left:,} damaged records stay; drop_damaged=True cuts them out")
+        return f"{self.found.path}: {'; '.join(lines)}"
+
+
+def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
+    """Read and check everything in a store, dense, ragged or of plain byte records. Nothing is changed.
+
+    Checked are the header and its copies, the dictionary, the schema, every row of the tables (within the store, of a length and shape
+    that fit the schema), that no two records share bytes, and the bytes of each record against its checksum, decoded too if
+    compressed. Others may read and append meanwhile. Takes about 100 MiB of memory; Ctrl-C ends it.
+
+    Args:
+        path: directory of the store; for several streams see `MSDataset`.
+        progress: called with (records done, records in all) now and then; what it raises ends the check.
+
+    Raises:
+        FileNotFoundError, ZrecordError: there is no store.
+        StoreLockedError: somebody deletes from it or compacts it just now.
+        OSError: it may not be read.
+    """
+    path = Path(path)
+    found = _core.verify(path, progress)
+    report = as_report(path, found)
+    if (path / schemas.FILE).exists():
+        report = with_schema_checked(report)
+    return report
+
+
+def repair(
+    path: PathLike, *, drop_damaged: bool = False, rebuild_sums: bool = False, progress: Progress | None = None
+) -> Repaired:
+    """Make a store whole again; nobody else may have it open.
+
+    What loses nothing is always done: a delete or compact that was cut short is finished, an append that a crash tore is dropped, a lost
+    header is made anew, and checksums that loaderx 1.x left unknown are made. It can be interrupted, or killed, and run again.
+
+    Args:
+        path: directory of the store; for several streams see `MSDataset.repair`.
+        drop_damaged: cut out the records that are damaged. As in a delete, records from the end take their indices.
+        rebuild_sums: take all bytes as they are and make all checksums anew: for when the checksums are what is damaged.
+        progress: as for `verify`.
+
+    Raises:
+        As `verify`, and StoreLockedError if another handle has the store open. A damaged dictionary can't be mended.
+    """
+    path = Path(path)
+    if drop_damaged:
+        adopt_listed_shapes(path)
+    done = _core.repair(path, drop_damaged, rebuild_sums, progress)
+    return Repaired(
+        found=as_report(path, done["found"]),
+        dropped=done["dropped"],
+        header_restored=done["header_restored"],
+        finished=done["finished"],
+        torn=done["torn"],
+        sums_rebuilt=done["sums_rebuilt"],
+    )
+
+
+def adopt_listed_shapes(path: Path) -> None:
+    """In a ragged store of loaderx 1.x the schema lists shapes by index; they must be moved with the records."""
+    try:
+        listed = schemas.read(path).shapes is not None
+    except ZrecordError:
+        return  # plain byte records, or a schema whose damage is not the records'
+    if listed:
+        with RaggedDataset(path) as ds:
+            ds._adopt_listed_shapes()
+
+
+def as_report(path: Path, found: _core.Report) -> Report:
+    """The core's findings."""
+    problems = tuple(Problem(message, record) for record, message in found["problems"])
+    return Report(
+        path=path,
+        records=found["records"],
+        sound=found["sound"],
+        bytes=found["bytes"],
+        sums_known=found["sums_known"],
+        unfinished=found["unfinished"],
+        torn=found["torn"],
+        damaged=found["damaged"],
+        problems=problems,
+        problem_count=found["problem_count"],
+    )
+
+
+def with_schema_checked(report: Report) -> Report:
+    """The report, and what of the store is not as its schema says."""
+    try:
+        schema = schemas.read(report.path)
+        if report.unfinished or (not report.ok and not report.records):
+            return report  # it does not open
+        problems = schema_problems(report, schema)
+    except CorruptStoreError as error:
+        problems = [Problem(str(error))]
+    kept = report.problems + tuple(problems[: max(0, 100 - len(report.problems))])
+    return replace(report, problems=kept, problem_count=report.problem_count + len(problems))
+
+
+def schema_problems(report: Report, schema: Schema) -> list[Problem]:
+    """Where the sound records are not what the schema says."""
+    problems: list[Problem] = []
+    with Zrecord(report.path, read_only=True) as store:
+        if store.codec != schema.codec:
+            problems.append(Problem(f"{schemas.FILE}: expected codec {store.codec!r}, found {schema.codec!r}"))
+        if schema.shapes is not None and len(schema.shapes) != len(store):
+            problems.append(Problem(f"{schemas.FILE}: expected {len(store)} shapes, found {len(schema.shapes)}"))
+            return problems
+        for start in range(0, report.records, BLOCK):
+            idxs = np.arange(start, min(start + BLOCK, report.records), dtype=np.uint64)
+            idxs = np.setdiff1d(idxs, report.damaged, assume_unique=True)
+            for record in idxs[~fitting(store, schema, idxs)].tolist():
+                problems.append(Problem(f"record {record}: its length or shape does not fit the schema", record))
+    return problems
+
+
+def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which of the records have the length, and if ragged the shape, that the schema lets them have."""
+    lengths = store.lengths(idxs).astype(np.int64)
+    if schema.kind == "dense":
+        assert schema.item_shape is not None
+        return lengths == schema.dtype.itemsize * np.prod(schema.item_shape, dtype=np.int64)
+    items, remainders = np.divmod(lengths, schema.dtype.itemsize)
+    fits = remainders == 0
+    if schema.shapes is not None:
+        listed = [schema.shapes[i] for i in idxs.tolist()]
+        sizes = [np.prod(shape, dtype=np.int64) for shape in listed]
+        fits &= np.array(sizes, np.int64) == items
+    elif store.has_shapes:
+        rows = store.shapes(idxs)
+        for at in np.flatnonzero(rows[:, 0]):
+            fits[at] &= shape_of(rows[at], int(items[at])) is not None
+    return fits
