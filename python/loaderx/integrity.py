@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -230,13 +231,12 @@ def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt
     lengths = store.lengths(idxs).astype(np.int64)
     if schema.kind == "dense":
         assert schema.item_shape is not None
-        return lengths == schema.dtype.itemsize * np.prod(schema.item_shape, dtype=np.int64)
+        return np.equal(lengths, schema.dtype.itemsize * math.prod(schema.item_shape))
     items, remainders = np.divmod(lengths, schema.dtype.itemsize)
-    fits = remainders == 0
+    fits: npt.NDArray[np.bool_] = remainders == 0
     if schema.shapes is not None:
         listed = [schema.shapes[i] for i in idxs.tolist()]
-        sizes = [np.prod(shape, dtype=np.int64) for shape in listed]
-        fits &= np.array(sizes, np.int64) == items
+        fits &= np.fromiter(map(math.prod, listed), np.int64, len(listed)) == items
     elif store.has_shapes:
         rows = store.shapes(idxs)
         for at in np.flatnonzero(rows[:, 0]):

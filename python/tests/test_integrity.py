@@ -100,7 +100,7 @@ def test_a_lost_header_comes_back(tmp_path: Path) -> None:
 
 def test_listed_shapes_of_an_old_store_go_with_their_records(tmp_path: Path) -> None:
     """loaderx 1.x keeps the shapes of ragged records by index in the schema."""
-    from_iterator(tmp_path / "ds", [row for row in ROWS], np.int32, codec="raw")
+    from_iterator(tmp_path / "ds", list(ROWS), np.int32, codec="raw")
     schema = tmp_path / "ds" / "schema.msgpack"
     content = msgpack.unpackb(schema.read_bytes())
     shapes = [(5, 5) if i % 2 else (25, 1) for i in range(60)]
@@ -162,7 +162,12 @@ def test_progress_and_interruption(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_long_check(tmp_path: Path) -> None:
     path = dense(tmp_path)
-    interrupter = threading.Thread(target=lambda: (time.sleep(0.2), _thread.interrupt_main()))
+
+    def interrupt() -> None:
+        time.sleep(0.2)
+        _thread.interrupt_main()
+
+    interrupter = threading.Thread(target=interrupt)
     with pytest.raises(KeyboardInterrupt):
         interrupter.start()
         while True:

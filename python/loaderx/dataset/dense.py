@@ -31,7 +31,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
         codec: "raw", "zstd" (what a new store gets by default) or "zstd_dict"; checked against an existing store.
         schema: your own keys for `schema.msgpack` of a new store; checked against an existing one.
         level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
-        verify: "always" checks each record that is read against its checksum, "once" only when this handle first reads it, "never" trusts the disk.
+        verify: "always" checks each record that is read against its checksum, "once" only at its first read, "never" trusts the disk.
         io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
         read_only: never create and never write.
 
