@@ -7,6 +7,9 @@ mod create;
 mod delete;
 mod error;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod lock;
 mod open;
@@ -18,7 +21,7 @@ mod settle;
 mod stats;
 mod storage;
 mod store;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 
 pub use append::Records;
