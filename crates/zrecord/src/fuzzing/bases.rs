@@ -53,7 +53,7 @@ fn filled(codec: Codec, ragged: bool) -> (MemoryDirectory, Store, Vec<Row>) {
     let ops = [
         Op::InstallDict,
         Op::Append(rows(0, 8, ragged)),
-        Op::Delete(vec![2, 6]),
+        Op::Delete(vec![0, 3, 6]),
         Op::Append(rows(8, 13, ragged)),
         Op::Sync,
     ];

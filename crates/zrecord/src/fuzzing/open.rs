@@ -102,7 +102,10 @@ impl User {
     fn write(&mut self, input: &mut Input<'_>) {
         let Some(mut store) = self.open() else { return };
         read_all(&store, self.known.as_deref());
-        for _ in 0..8 {
+        for step in 0..8 {
+            if step > 0 && input.is_empty() {
+                break;
+            }
             match input.u8() % 10 {
                 0 | 1 => self.append(&store, input.u8()),
                 2 | 3 => self.delete(&store, input),

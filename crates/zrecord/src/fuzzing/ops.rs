@@ -107,7 +107,8 @@ impl State {
     }
 
     fn done(&mut self, op: &Op, wrote: bool, after: Twin) {
-        if wrote && !matches!(op, Op::Append(_)) {
+        // A dictionary that is installed already, or that the codec doesn't take, is nothing to do.
+        if wrote && !matches!(op, Op::Append(_) | Op::InstallDict) {
             self.settled(after.clone());
         }
         self.content = after;
