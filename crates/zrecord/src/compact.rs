@@ -17,10 +17,12 @@ use crate::recover;
 use crate::rows;
 use crate::storage::{remove_if_there, replace};
 
+/// Steps of a few records, so that small stores take many.
+const SMALL: bool = cfg!(any(test, fuzzing));
 /// Bytes that are moved in one step; a longer record is a step of its own.
-const WINDOW_BYTES: u64 = if cfg!(test) { 48 } else { 8 << 20 };
+const WINDOW_BYTES: u64 = if SMALL { 48 } else { 8 << 20 };
 /// Records that are moved in one step: each takes 64 bytes in an intent.
-const WINDOW_RECORDS: usize = if cfg!(test) { 6 } else { 1 << 17 };
+const WINDOW_RECORDS: usize = if SMALL { 6 } else { 1 << 17 };
 
 /// A live record and where it lies.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,9 @@ mod create;
 mod delete;
 mod error;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod layout;
 mod lock;
@@ -20,7 +23,7 @@ mod settle;
 mod stats;
 mod storage;
 mod store;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 mod verify;
 

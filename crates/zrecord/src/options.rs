@@ -113,7 +113,7 @@ impl Options {
     }
 
     /// Entries of a table segment as a power of two. The format says 28; tests cross segments with less.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn segment_bits(mut self, bits: u32) -> Self {
         self.segment_bits = bits;
         self

@@ -11,6 +11,9 @@ use super::{Access, Directory, File, Lock, Map};
 /// What a write is torn at. Real sectors are larger; a header, an entry and a shape lie within one of these too.
 pub(crate) const SECTOR: usize = 32;
 
+/// The longest file.
+const LIMIT: u64 = 16 << 20;
+
 type Names = BTreeMap<String, Arc<Node>>;
 
 /// The files of a directory; clones show the same files.
@@ -83,6 +86,17 @@ impl MemoryDirectory {
         Self { path: self.path.clone(), names: Arc::new(Mutex::new(table)) }
     }
 
+    /// A directory of these files, all of them durable.
+    pub(crate) fn holding(files: &BTreeMap<String, Vec<u8>>) -> Self {
+        let node = |bytes: &Vec<u8>| {
+            let content = Content { now: bytes.clone(), durable: bytes.clone(), unsynced: Vec::new() };
+            Arc::new(Node { content: Mutex::new(content), locks: Mutex::default() })
+        };
+        let names: Names = files.iter().map(|(name, bytes)| (name.clone(), node(bytes))).collect();
+        let table = NameTable { now: names.clone(), durable: names, unsynced: Vec::new() };
+        Self { path: PathBuf::from("memory"), names: Arc::new(Mutex::new(table)) }
+    }
+
     /// Every file's bytes.
     pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let names = self.names.lock().unwrap();
@@ -141,6 +155,13 @@ impl NameTable {
     fn changed(&mut self) {
         self.unsynced.push(self.now.clone());
     }
+}
+
+/// `offset`, if that many bytes behind it are within what a file here may have: there are no holes, so each byte takes memory.
+fn within_limit(offset: u64, length: usize) -> io::Result<usize> {
+    let end = offset.checked_add(length as u64).filter(|&end| end <= LIMIT);
+    let offset = end.and_then(|_| usize::try_from(offset).ok());
+    offset.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
 fn missing() -> io::Error {
@@ -227,18 +248,20 @@ impl File for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let content = self.node.content.lock().unwrap();
         let at = usize::try_from(offset).unwrap();
-        let found = content.now.get(at..at + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let found = at.checked_add(buffer.len()).and_then(|end| content.now.get(at..end));
+        let found = found.ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(found);
         Ok(())
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.change(Change::Write { at: usize::try_from(offset).unwrap(), bytes: bytes.to_vec() });
+        let at = within_limit(offset, bytes.len())?;
+        self.change(Change::Write { at, bytes: bytes.to_vec() });
         Ok(())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.change(Change::Resize(usize::try_from(length).unwrap()));
+        self.change(Change::Resize(within_limit(length, 0)?));
         Ok(())
     }
 

@@ -2,12 +2,12 @@
 //! failures can be played by a wrapper.
 
 mod column;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod faulty;
 mod file;
 mod local;
 mod mapped;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod memory;
 mod numbered;
 mod prefetch;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::twin::{Op, Row, Twin, apply, check_usable, plain, read, record, shaped, small};
+use super::twin::{Op, Row, Twin, apply, check_reads_after_a_fault, check_usable, plain, read, record, shaped, small};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -77,16 +77,6 @@ fn run(dir: &MemoryDirectory, fuse: &Arc<Fuse>, options: &Options, ops: &[Op]) -
         before = after;
     }
     End::Complete
-}
-
-/// The handle whose write failed: it reads what was there before or after, or says that it can't, and never writes again.
-fn check_reads_after_a_fault(store: Option<Store>, before: &Twin, after: &Twin) {
-    let Some(store) = store else { return };
-    match read(&store) {
-        Ok(content) => assert!(content == *before || content == *after, "{content:?}"),
-        Err(e) => assert!(matches!(e, Error::Closed { .. } | Error::Unfinished { .. }), "{e}"),
-    }
-    assert!(store.append(&Records::list(vec![b"more"]), None).is_err());
 }
 
 fn fresh(options: &Options) -> MemoryDirectory {

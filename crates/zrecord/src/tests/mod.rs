@@ -1,7 +1,11 @@
 //! Tests of whole stores against a naive twin: what they must hold after any operations, and after any cut.
 
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
 mod laws;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
 mod repair;
-mod twin;
+pub(crate) mod twin;

@@ -11,11 +11,11 @@ use crate::storage::memory::MemoryDirectory;
 use crate::{Records, Store};
 
 /// A record of the twin.
-pub(super) type Row = (Vec<u8>, Shape);
+pub(crate) type Row = (Vec<u8>, Shape);
 
 /// A thing to do to a store.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Append(Vec<Row>),
     /// Positions, taken modulo the length.
     Delete(Vec<u64>),
@@ -27,44 +27,44 @@ pub(super) enum Op {
 
 /// A store as a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Twin(pub(super) Vec<Row>);
+pub(crate) struct Twin(pub(crate) Vec<Row>);
 
-static DICT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+pub(crate) static DICT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let samples: Vec<Vec<u8>> = (0..500).map(|i| record(i, 40)).collect();
     let sizes: Vec<u64> = samples.iter().map(|sample| sample.len() as u64).collect();
     build_dict(&samples.concat(), &sizes, 512).unwrap()
 });
 
 /// A record of `length` bytes that differs for each `seed`, and that zstd can do something with.
-pub(super) fn record(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn record(seed: u64, length: usize) -> Vec<u8> {
     let text = format!("{}-{seed} ", seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40);
     text.bytes().cycle().take(length).collect()
 }
 
-pub(super) fn plain(bytes: Vec<u8>) -> Row {
+pub(crate) fn plain(bytes: Vec<u8>) -> Row {
     (bytes, Shape::default())
 }
 
 /// The record as a matrix of `columns`.
-pub(super) fn shaped(bytes: Vec<u8>, columns: u32) -> Row {
+pub(crate) fn shaped(bytes: Vec<u8>, columns: u32) -> Row {
     let rows = u32::try_from(bytes.len()).unwrap() / columns;
     (bytes, Shape([3, rows, columns, 0, 0, 0, 0, 0]))
 }
 
 /// Small chunks and segments, so that everything rolls over.
-pub(super) fn small(codec: Codec) -> Options {
+pub(crate) fn small(codec: Codec) -> Options {
     let options = Options::new().codec(codec).chunk_limit(100).segment_bits(2);
     if codec == Codec::Raw { options } else { options.level(1) }
 }
 
 /// The operation's positions in a store of `length`.
-pub(super) fn positions(idxs: &[u64], length: u64) -> Vec<u64> {
+pub(crate) fn positions(idxs: &[u64], length: u64) -> Vec<u64> {
     if length == 0 { Vec::new() } else { idxs.iter().map(|idx| idx % length).collect() }
 }
 
 impl Twin {
     /// The twin after `op`.
-    pub(super) fn after(&self, op: &Op) -> Self {
+    pub(crate) fn after(&self, op: &Op) -> Self {
         let mut rows = self.0.clone();
         match op {
             Op::Append(new) => rows.extend(new.iter().cloned()),
@@ -82,13 +82,13 @@ impl Twin {
     }
 
     /// Whether this is `whole`, or what is left of it if it ends earlier but not before `durable`.
-    pub(super) fn is_prefix(&self, whole: &Self, durable: &Self) -> bool {
+    pub(crate) fn is_prefix(&self, whole: &Self, durable: &Self) -> bool {
         self.0.len() >= durable.0.len() && whole.0.starts_with(&self.0) && self.0.starts_with(&durable.0)
     }
 }
 
 /// Do `op`; `store` is `None` only while it is opened again.
-pub(super) fn apply(
+pub(crate) fn apply(
     dir: &Arc<dyn Directory>,
     options: &Options,
     store: &mut Option<Store>,
@@ -110,7 +110,7 @@ pub(super) fn apply(
     }
 }
 
-pub(super) fn append(store: &Store, rows: &[Row]) -> Result<()> {
+pub(crate) fn append(store: &Store, rows: &[Row]) -> Result<()> {
     let records = Records::list(rows.iter().map(|(bytes, _)| bytes.as_slice()).collect());
     let shapes: Vec<Shape> = rows.iter().map(|&(_, shape)| shape).collect();
     let shapes = if shapes.iter().all(Shape::is_plain) { None } else { Some(shapes.as_slice()) };
@@ -120,7 +120,7 @@ pub(super) fn append(store: &Store, rows: &[Row]) -> Result<()> {
 }
 
 /// Everything that the store holds, each read checked.
-pub(super) fn read(store: &Store) -> Result<Twin> {
+pub(crate) fn read(store: &Store) -> Result<Twin> {
     let idxs: Vec<u64> = (0..store.len()?).collect();
     if idxs.is_empty() {
         // Also where nothing could be read: a store that awaits its dictionary.
@@ -136,7 +136,7 @@ pub(super) fn read(store: &Store) -> Result<Twin> {
 }
 
 /// The laws of the files of a store that a writer has opened: no leftovers, nothing longer than its content.
-pub(super) fn check_files(dir: &dyn Directory, store: &Store) {
+pub(crate) fn check_files(dir: &dyn Directory, store: &Store) {
     let (length, stats) = (store.len().unwrap(), store.stats().unwrap());
     let mut tables = [
         (".loc", 16, true),
@@ -163,7 +163,7 @@ pub(super) fn check_files(dir: &dyn Directory, store: &Store) {
 
 /// Whatever happened to the store before: it can be appended to, read, cut to its content, closed and opened, and what was there
 /// when it was closed is durable.
-pub(super) fn check_usable(dir: &MemoryDirectory, options: &Options, store: Store, content: &Twin) {
+pub(crate) fn check_usable(dir: &MemoryDirectory, options: &Options, store: Store, content: &Twin) {
     if store.codec() == Codec::ZstdDict && !store.has_dict().unwrap() {
         assert!(matches!(append(&store, &[plain(vec![1])]), Err(Error::MissingDictionary { .. })));
         store.install_dict(&DICT).unwrap();
@@ -179,4 +179,14 @@ pub(super) fn check_usable(dir: &MemoryDirectory, options: &Options, store: Stor
         let store = Store::open_in(Arc::new(dir), options.clone()).unwrap();
         assert_eq!(read(&store).unwrap(), expected);
     }
+}
+
+/// The handle whose write failed: it reads what was there before or after, or says that it can't, and never writes again.
+pub(crate) fn check_reads_after_a_fault(store: Option<Store>, before: &Twin, after: &Twin) {
+    let Some(store) = store else { return };
+    match read(&store) {
+        Ok(content) => assert!(content == *before || content == *after, "{content:?}"),
+        Err(e) => assert!(matches!(e, Error::Closed { .. } | Error::Unfinished { .. }), "{e}"),
+    }
+    assert!(store.append(&Records::list(vec![b"more"]), None).is_err());
 }

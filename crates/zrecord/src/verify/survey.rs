@@ -11,9 +11,9 @@ use crate::open::Open;
 use crate::storage::Column;
 
 /// Rows of one read.
-const PIECE: u64 = if cfg!(test) { 3 } else { 1 << 16 };
+const PIECE: u64 = if cfg!(any(test, fuzzing)) { 3 } else { 1 << 16 };
 /// Rows of a group, more only if they are all of one chunk: 40 bytes each.
-const GROUP_ROWS: u64 = if cfg!(test) { 5 } else { 1 << 21 };
+const GROUP_ROWS: u64 = if cfg!(any(test, fuzzing)) { 5 } else { 1 << 21 };
 
 /// A row that can be right.
 #[derive(Clone, Copy, Debug)]

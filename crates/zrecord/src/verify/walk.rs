@@ -12,12 +12,12 @@ use crate::storage::zeroed;
 use super::survey::Row;
 
 /// Bytes of one read; a longer record is a read of its own.
-const PIECE_BYTES: u64 = if cfg!(test) { 64 } else { 4 << 20 };
+const PIECE_BYTES: u64 = if cfg!(any(test, fuzzing)) { 64 } else { 4 << 20 };
 /// Dead bytes that are rather read than skipped.
-const GAP_BYTES: u64 = if cfg!(test) { 8 } else { 64 << 10 };
+const GAP_BYTES: u64 = if cfg!(any(test, fuzzing)) { 8 } else { 64 << 10 };
 /// Bytes and rows between two looks at the watch.
 const BATCH_BYTES: u64 = 64 << 20;
-const BATCH_ROWS: usize = if cfg!(test) { 4 } else { 1 << 18 };
+const BATCH_ROWS: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 18 };
 
 /// How many of the rows to check before the next look at the watch.
 pub(super) fn batch(rows: &[Row]) -> usize {
