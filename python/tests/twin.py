@@ -44,8 +44,10 @@ def identity_of(content: Array) -> int:
 
 def batch(kind: Kind, identities: Sequence[int]) -> Any:
     """What `append` takes."""
-    records = [record(kind, identity) for identity in identities]
-    return np.stack(records) if kind == "dense" else records
+    if kind == "dense":
+        wanted = np.array(identities, np.int64)[:, None]
+        return wanted + np.arange(DENSE_ITEMS) * (wanted % 1000)
+    return [record(kind, identity) for identity in identities]
 
 
 def identities_of(kind: Kind, records: Any) -> list[int]:
@@ -54,6 +56,17 @@ def identities_of(kind: Kind, records: Any) -> list[int]:
     for identity, content in zip(found, records, strict=True):
         assert same(content, record(kind, identity)), f"not record {identity}: {content!r}"
     return found
+
+
+def are(kind: Kind, records: Any, identities: Sequence[int]) -> bool:
+    """Whether these are, to the bit, the records of these identities, in this order."""
+    if kind == "dense":
+        return same(records, batch(kind, identities))
+    expected = batch(kind, identities)
+    if [content.shape for content in records] != [content.shape for content in expected]:
+        return False
+    empty = [np.empty(0, np.int64)]
+    return same(*(np.concatenate(empty + [content.ravel() for content in part]) for part in (records, expected)))
 
 
 def create(path: Path, kind: Kind, codec: str, dictionary: bytes | None = None, level: int | None = None) -> None:
