@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from killed_child import follow, work
 from loaderx.zrecord import ZrecordError
 from support import CODECS
 from twin import Kind, create, dataset, files_are_exact, identities_of, operations
+from workers import follow, work
 
 KILLS = int(os.environ.get("KILLS", "40"))
 STORES: list[tuple[Kind, str]] = [(kind, codec) for kind in ("dense", "ragged") for codec in CODECS]
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.timeout(120 + 2 * KILLS)
 def processes() -> Any:
     """Quick and clean forks: of a server that has imported everything and has no threads."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["killed_child", "loaderx.dataset"])
+    context.set_forkserver_preload(["workers", "loaderx.dataset"])
     return context
 
 
@@ -186,7 +186,9 @@ def test_a_reader_reads_on_while_writers_are_killed(processes: Any, place: Path,
     create(path, kind, "zstd")
     answer, telling = processes.Pipe(duplex=False)
     stop = processes.Event()
-    reader = processes.Process(target=follow, args=(path, kind, stop, telling), daemon=True)
+    reader = processes.Process(
+        target=follow, args=(path, kind, "mmap" if kind == "dense" else "pread", stop, telling), daemon=True
+    )
     reader.start()
     telling.close()
     assert answer.recv() == "open"
@@ -196,7 +198,7 @@ def test_a_reader_reads_on_while_writers_are_killed(processes: Any, place: Path,
         state = within(PATIENCE, partial(reopened, path, kind, victim, read_only_first=True))
     stop.set()
     assert answer.poll(PATIENCE), "the reader hangs"
-    reads, seen = answer.recv()
+    reads, _, seen = answer.recv()
     reader.join(PATIENCE)
     logger.info("%s: %s reads beside %s killed writers", kind, reads, cycle + 1)
     assert reader.exitcode == 0
