@@ -16,7 +16,7 @@ with-cargo = @if cargo $(1) --version >/dev/null 2>&1; then set -x; cargo $(1) $
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help env build test test-rust test-python demo verify-real verify-real-sample bench-baseline bench-check fmt clean
+.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench-baseline bench-check fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,12 @@ test-python: build $(VENV)/.demo ## the Python side: ruff, mypy, stub, tests
 	MYPYPATH=python:scripts:bench $(BIN)/mypy --explicit-package-bases scripts bench examples
 	$(BIN)/stubtest loaderx._core
 	$(BIN)/pytest
+
+test-killed: build ## kill writers 300 times (about five minutes; part of the tests with 40)
+	KILLS=300 $(BIN)/pytest python/tests/test_killed.py -o log_cli=true --log-cli-level=INFO
+
+test-stress: build ## readers beside a writer for 30 s (part of the tests with 5 s)
+	LOADERX_STRESS_SECONDS=30 $(BIN)/pytest python/tests/test_stress.py -o log_cli=true --log-cli-level=INFO
 
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo
