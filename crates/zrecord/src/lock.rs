@@ -6,6 +6,8 @@
 //!   a store unsettled waits for a shared one, and knows then that a writer, if there is one, is at work rather than mending.
 //! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run.
 //!
+//! Where a file system offers no locks there is no writing, and reading goes on without.
+//!
 //! All are locks of the operating system on open files: they die with the process, and a forked child shares its parent's.
 
 use std::io;
@@ -23,6 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(2);
 /// How long mending is waited for: it reads all that was appended since the last sync.
 const MENDING: Duration = Duration::from_secs(120);
+
+/// What is said to have failed where a writer could not get its locks.
+pub(crate) const VERB: &str = "lock for writing";
 
 fn patiently(file: &dyn File, lock: Lock, patience: Duration) -> io::Result<bool> {
     let start = Instant::now();
@@ -78,7 +83,7 @@ pub(crate) fn mend(dir: &dyn Directory, slots: &dyn File) -> Result<()> {
     match patiently(slots, Lock::Exclusive, MENDING) {
         Ok(true) => Ok(()),
         Ok(false) => Err(mended_elsewhere(dir)),
-        Err(e) => Err(Error::io("lock", dir.path().join(names::SYNC))(e)),
+        Err(e) => Err(Error::io(VERB, dir.path().join(names::SYNC))(e)),
     }
 }
 
@@ -91,7 +96,7 @@ fn mended_elsewhere(dir: &dyn Directory) -> Error {
 pub(crate) fn write(dir: &dyn Directory) -> Result<Arc<dyn File>> {
     let path = dir.path().join(names::LOCK);
     let file = dir.open(names::LOCK, Access::Write).map_err(Error::io("open", &path))?;
-    if !patiently(&*file, Lock::Exclusive, PATIENCE).map_err(Error::io("lock", &path))? {
+    if !patiently(&*file, Lock::Exclusive, PATIENCE).map_err(Error::io(VERB, &path))? {
         return Err(Error::Locked { path: dir.path().to_path_buf(), reason: holder(dir) });
     }
     let id = std::process::id().to_string();
