@@ -21,6 +21,25 @@ int flock(int file, int operation) {
 }
 """
 
+LOCKS_OF_NFS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+/* The rule of network file systems: who may not write may not exclude, and who may not read may not share. */
+int flock(int file, int operation) {
+    int (*original)(int, int) = dlsym(RTLD_NEXT, "flock");
+    int access = fcntl(file, F_GETFL) & O_ACCMODE;
+    if (((operation & LOCK_EX) && access == O_RDONLY) || ((operation & LOCK_SH) && access == O_WRONLY)) {
+        errno = EBADF;
+        return -1;
+    }
+    return original(file, operation);
+}
+"""
+
 KILLED_AT_RENAME = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

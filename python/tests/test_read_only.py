@@ -31,7 +31,7 @@ from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError, Zrecord, ZrecordError
 from places import NOBODY, become_nobody, each_path, elsewhere, fork, mount_read_only, state, stay
-from shims import KILLED_AT_RENAME, NO_LOCKS, compiled
+from shims import KILLED_AT_RENAME, LOCKS_OF_NFS, NO_LOCKS, compiled
 from support import CODECS, Array, all_same, images, run_python, same, swap_last, unchanged
 
 # A child that has become another user can perhaps not import from where the interpreter lies.
@@ -396,6 +396,51 @@ def test_a_file_system_without_locks(
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert state(root) == before
     assert not (tmp_path / "new" / "meta.zr").exists()
+
+
+WITH_LOCKS_OF_NFS = """
+import sys
+from loaderx.dataset import DenseDataset
+from loaderx.zrecord import StoreLockedError
+from support import swap_last
+from test_read_only import ROWS, all_same
+ds, other = DenseDataset(sys.argv[1]), DenseDataset(sys.argv[1])
+for operation in (lambda: ds.delete([0]), ds.compact):
+    try:
+        operation()
+    except StoreLockedError as error:
+        assert "another handle or process has it open" in str(error), error
+    else:
+        raise SystemExit("another handle was not noticed")
+other.close()
+ds.append(ROWS[:2])
+for _ in range(2):
+    ds.delete([0, 5])
+    ds.compact()
+want = swap_last(swap_last([*ROWS, *ROWS[:2]], [0, 5]), [0, 5])
+assert all_same(ds[:], want)
+with DenseDataset(sys.argv[1]) as other:
+    assert all_same(other[:], want)
+    try:
+        ds.delete([0])
+    except StoreLockedError:
+        pass
+    else:
+        raise SystemExit("the lock was lost")
+ds.close()
+with DenseDataset(sys.argv[1]) as ds:
+    ds.delete([0])
+"""
+
+
+def test_locks_that_are_bound_to_the_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS grants an exclusive lock only on a descriptor for writing; deleting and compacting work there too."""
+    shim = compiled(LOCKS_OF_NFS, tmp_path, "nfs_locks")
+    from_numpy(tmp_path / "store", ROWS)
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    ran = run_python(WITH_LOCKS_OF_NFS, str(tmp_path / "store"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def maps_of(root: Path) -> list[str]:

@@ -11,8 +11,9 @@
 //! All are locks of the operating system on open files: they die with the process, and a forked child shares its parent's.
 
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,39 @@ fn patiently(file: &dyn File, lock: Lock, patience: Duration) -> io::Result<bool
         thread::sleep(POLL);
     }
     Ok(true)
+}
+
+/// `meta.zr`, with this handle's lock on it. The descriptor is read-only until the handle becomes the writer: network file systems
+/// give the exclusive lock only to one that may write.
+#[derive(Debug)]
+pub(crate) struct LockedMeta {
+    reader: Arc<dyn File>,
+    writer: OnceLock<Arc<dyn File>>,
+}
+
+impl LockedMeta {
+    pub(crate) fn new(reader: Arc<dyn File>) -> Self {
+        Self { reader, writer: OnceLock::new() }
+    }
+
+    /// Hold the lock on the writer's descriptor from here on. Not for a forked child, whose lock is its parent's too.
+    pub(crate) fn move_to(&self, writer: &Arc<dyn File>) {
+        if self.writer.get().is_none()
+            && matches!(writer.try_lock(Lock::Shared), Ok(true))
+            && self.writer.set(writer.clone()).is_ok()
+        {
+            // Without it the lock still goes with the descriptor.
+            let _ = self.reader.unlock();
+        }
+    }
+}
+
+impl Deref for LockedMeta {
+    type Target = dyn File;
+
+    fn deref(&self) -> &Self::Target {
+        &**self.writer.get().unwrap_or(&self.reader)
+    }
 }
 
 /// A reader's lock on `meta.zr`.

@@ -17,7 +17,7 @@ pub(crate) struct Writer {
     lock: Arc<dyn File>,
     /// A forked child has copies of the descriptors, but is not the writer.
     process: u32,
-    meta: Arc<dyn File>,
+    pub(crate) meta: Arc<dyn File>,
     slots: Arc<dyn File>,
     pub(crate) loc: ColumnWriter,
     pub(crate) sum: ColumnWriter,
