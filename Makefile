@@ -42,6 +42,10 @@ test-python: build $(VENV)/.demo ## the Python side: ruff, mypy, stub, tests
 	$(BIN)/stubtest loaderx._core
 	$(BIN)/pytest
 
+.PHONY: test-torch
+test-torch: build $(VENV)/.torch ## datasets under PyTorch's DataLoader (fetches torch: some 5 GB on disk)
+	$(BIN)/pytest python/tests/test_torch.py
+
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo
 
@@ -80,6 +84,10 @@ $(VENV)/.env: pyproject.toml | $(BIN)/python
 
 $(VENV)/.demo: $(VENV)/.env
 	$(BIN)/python -m pip install --group demo
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.env
+	$(BIN)/python -m pip install --group torch
 	@touch $@
 
 $(VENV)/.build: $(VENV)/.env $(RUST_SOURCES)
