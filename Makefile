@@ -48,6 +48,10 @@ test-killed: build ## kill writers 300 times (about five minutes; part of the te
 test-stress: build ## readers beside a writer for 30 s (part of the tests with 5 s)
 	LOADERX_STRESS_SECONDS=30 $(BIN)/pytest python/tests/test_stress.py -o log_cli=true --log-cli-level=INFO
 
+.PHONY: test-torch
+test-torch: build $(VENV)/.torch ## datasets under PyTorch's DataLoader (fetches torch: some 5 GB on disk)
+	$(BIN)/pytest python/tests/test_torch.py
+
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo
 
@@ -86,6 +90,10 @@ $(VENV)/.env: pyproject.toml | $(BIN)/python
 
 $(VENV)/.demo: $(VENV)/.env
 	$(BIN)/python -m pip install --group demo
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.env
+	$(BIN)/python -m pip install --group torch
 	@touch $@
 
 $(VENV)/.build: $(VENV)/.env $(RUST_SOURCES)

@@ -6,11 +6,14 @@
 //!   a store unsettled waits for a shared one, and knows then that a writer, if there is one, is at work rather than mending.
 //! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run.
 //!
+//! Where a file system offers no locks there is no writing, and reading goes on without.
+//!
 //! All are locks of the operating system on open files: they die with the process, and a forked child shares its parent's.
 
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,9 @@ const POLL: Duration = Duration::from_millis(2);
 /// How long mending is waited for: it reads all that was appended since the last sync.
 const MENDING: Duration = Duration::from_secs(120);
 
+/// What is said to have failed where a writer could not get its locks.
+pub(crate) const VERB: &str = "lock for writing";
+
 fn patiently(file: &dyn File, lock: Lock, patience: Duration) -> io::Result<bool> {
     let start = Instant::now();
     while !file.try_lock(lock)? {
@@ -33,6 +39,39 @@ fn patiently(file: &dyn File, lock: Lock, patience: Duration) -> io::Result<bool
         thread::sleep(POLL);
     }
     Ok(true)
+}
+
+/// `meta.zr`, with this handle's lock on it. The descriptor is read-only until the handle becomes the writer: network file systems
+/// give the exclusive lock only to one that may write.
+#[derive(Debug)]
+pub(crate) struct LockedMeta {
+    reader: Arc<dyn File>,
+    writer: OnceLock<Arc<dyn File>>,
+}
+
+impl LockedMeta {
+    pub(crate) fn new(reader: Arc<dyn File>) -> Self {
+        Self { reader, writer: OnceLock::new() }
+    }
+
+    /// Hold the lock on the writer's descriptor from here on. Not for a forked child, whose lock is its parent's too.
+    pub(crate) fn move_to(&self, writer: &Arc<dyn File>) {
+        if self.writer.get().is_none()
+            && matches!(writer.try_lock(Lock::Shared), Ok(true))
+            && self.writer.set(writer.clone()).is_ok()
+        {
+            // Without it the lock still goes with the descriptor.
+            let _ = self.reader.unlock();
+        }
+    }
+}
+
+impl Deref for LockedMeta {
+    type Target = dyn File;
+
+    fn deref(&self) -> &Self::Target {
+        &**self.writer.get().unwrap_or(&self.reader)
+    }
 }
 
 /// A reader's lock on `meta.zr`.
@@ -78,7 +117,7 @@ pub(crate) fn mend(dir: &dyn Directory, slots: &dyn File) -> Result<()> {
     match patiently(slots, Lock::Exclusive, MENDING) {
         Ok(true) => Ok(()),
         Ok(false) => Err(mended_elsewhere(dir)),
-        Err(e) => Err(Error::io("lock", dir.path().join(names::SYNC))(e)),
+        Err(e) => Err(Error::io(VERB, dir.path().join(names::SYNC))(e)),
     }
 }
 
@@ -91,7 +130,7 @@ fn mended_elsewhere(dir: &dyn Directory) -> Error {
 pub(crate) fn write(dir: &dyn Directory) -> Result<Arc<dyn File>> {
     let path = dir.path().join(names::LOCK);
     let file = dir.open(names::LOCK, Access::Write).map_err(Error::io("open", &path))?;
-    if !patiently(&*file, Lock::Exclusive, PATIENCE).map_err(Error::io("lock", &path))? {
+    if !patiently(&*file, Lock::Exclusive, PATIENCE).map_err(Error::io(VERB, &path))? {
         return Err(Error::Locked { path: dir.path().to_path_buf(), reason: holder(dir) });
     }
     let id = std::process::id().to_string();

@@ -11,7 +11,7 @@ use crate::format::{
     SyncSlot, crc32c, names,
 };
 use crate::gather::Checked;
-use crate::lock;
+use crate::lock::{self, LockedMeta};
 use crate::options::{Options, Verify};
 use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small, read_start};
 
@@ -22,7 +22,7 @@ const DICT_LIMIT: u64 = 1 << 28;
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) dir: Arc<dyn Directory>,
-    pub(crate) meta: Arc<dyn File>,
+    pub(crate) meta: LockedMeta,
     pub(crate) loc: Column,
     pub(crate) sum: Column,
     pub(crate) shape: Column,
@@ -76,7 +76,7 @@ impl Open {
             shape: column(names::SHAPE, Shape::SIZE),
             chunks: NumberedFiles::new(dir, names::CHUNK),
             dir: dir.clone(),
-            meta,
+            meta: LockedMeta::new(meta),
             codec,
             level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
             verify: options.verify,

@@ -21,6 +21,16 @@ pub(crate) enum Condition {
     Unfinished(Box<Intent>),
 }
 
+impl Condition {
+    /// The header as its writer left it.
+    pub(crate) fn header(self, open: &Open) -> Result<Header> {
+        match self {
+            Self::Settled(header) | Self::Tail { header, .. } => Ok(header),
+            Self::Unfinished(_) => Err(Error::Unfinished { path: open.path() }),
+        }
+    }
+}
+
 /// Judge what was found; reads a few bytes, whatever the size of the store.
 pub(crate) fn examine(open: &Open, found: &Found) -> Result<Condition> {
     match found.state {

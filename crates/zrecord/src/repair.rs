@@ -62,6 +62,9 @@ pub(crate) fn repair_in(
 ) -> Result<Repaired> {
     let header_restored = restore_header(dir, options)?;
     let (open, found) = Open::load(dir, options)?;
+    open.meta.move_to(
+        &dir.open(names::META, Access::Write).map_err(Error::io("open", dir.path().join(names::META)))?,
+    );
     lock::exclude(dir.path(), &*open.meta, "repair")?;
     let left = recover::examine(&open, &found)?;
     let mut writer = Writer::acquire(&open, options)?;

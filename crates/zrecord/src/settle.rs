@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use crate::append::Writer;
 use crate::error::{Error, Result};
+use crate::format::Header;
 use crate::lock;
 use crate::open::{Found, Open};
 use crate::options::Options;
@@ -34,8 +35,13 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
             }
             // Somebody else was quicker, and is the writer now.
             Err(Error::Locked { .. }) => return believe(open, examine_again(open)?),
-            Err(Error::Io { source, .. })
-                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {}
+            // No writing from here: what is there is read as it is.
+            Err(Error::Io { verb, source, .. })
+                if verb == lock::VERB
+                    || matches!(
+                        source.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                    ) => {}
             Err(e) => return Err(e),
         }
     }
@@ -48,15 +54,31 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
     Ok(())
 }
 
+/// The newest header that an open handle may believe. What it saw before was whole; what a dead writer left after that is checked,
+/// as on opening, but never mended.
+pub(crate) fn look_again(open: &Open) -> Result<Header> {
+    let before = open.header();
+    let believed = |header: &Header| header.generation != before.generation || header.length <= before.length;
+    let condition = examine_again(open)?;
+    match &condition {
+        Condition::Tail { header, .. } if !believed(header) && !lock::writer_alive(&*open.dir) => {}
+        _ => return condition.header(open),
+    }
+    let _quiet = lock::quiet(&*open.dir)?;
+    match examine_again(open)? {
+        Condition::Tail { header, durable } if !believed(&header) && !lock::writer_alive(&*open.dir) => {
+            let whole = if durable.length < before.length { before } else { durable };
+            recover::cut_tail(open, &header, &whole)
+        }
+        condition => condition.header(open),
+    }
+}
+
 fn examine_again(open: &Open) -> Result<Condition> {
     recover::examine(open, &Found::read(&*open.dir, &*open.meta)?)
 }
 
 /// No crash: a writer is at work, and what its header says is there.
 fn believe(open: &Open, condition: Condition) -> Result<()> {
-    match condition {
-        Condition::Settled(header) | Condition::Tail { header, .. } => open.publish(header),
-        Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
-    }
-    Ok(())
+    condition.header(open).map(|header| open.publish(header))
 }

@@ -17,7 +17,7 @@ pub(crate) struct Writer {
     lock: Arc<dyn File>,
     /// A forked child has copies of the descriptors, but is not the writer.
     process: u32,
-    meta: Arc<dyn File>,
+    pub(crate) meta: Arc<dyn File>,
     slots: Arc<dyn File>,
     pub(crate) loc: ColumnWriter,
     pub(crate) sum: ColumnWriter,
@@ -33,13 +33,15 @@ impl Writer {
     pub(crate) fn acquire(open: &Open, options: &Options) -> Result<Self> {
         let dir = &open.dir;
         let file = |name| dir.open(name, Access::Write).map_err(Error::io("open", dir.path().join(name)));
+        // First what is there already: who may not write to it shall not make files either.
+        let meta = file(names::META)?;
         let slots = file(names::SYNC)?;
         lock::mend(&**dir, &*slots)?;
         let lock = lock::write(&**dir)?;
         let found = Found::read(&**dir, &*open.meta)?;
         let column = |extension, width| ColumnWriter::new(dir, extension, width, options.segment_bits);
         let mut writer = Self {
-            meta: file(names::META)?,
+            meta,
             slots,
             loc: column(names::LOC, Entry::SIZE),
             sum: column(names::SUM, Sum::SIZE),

@@ -1,11 +1,10 @@
 //! The methods of a store that only read.
 
 use super::{Store, WriterSlot, stale};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{FLAG_SHAPES, Shape};
 use crate::gather::{self, Destination};
-use crate::open::Found;
-use crate::recover::{self, Condition};
+use crate::settle;
 use crate::stats::{self, Stats};
 
 impl Store {
@@ -86,12 +85,8 @@ impl Store {
             return Ok(writer.header.length);
         }
         self.reading(|open| {
-            let found = Found::read(&*open.dir, &*open.meta)?;
             let before = open.header();
-            let header = match recover::examine(open, &found)? {
-                Condition::Settled(header) | Condition::Tail { header, .. } => header,
-                Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
-            };
+            let header = settle::look_again(open)?;
             if header.generation != before.generation {
                 return Err(stale(open, &header, &before));
             }

@@ -186,6 +186,9 @@ impl Store {
                 return Err(stale(open, &writer.header, &before));
             }
             open.publish(writer.header);
+            if self.process == std::process::id() {
+                open.meta.move_to(&writer.meta);
+            }
             **slot = WriterSlot::Active(Box::new(writer));
         }
         match &mut **slot {

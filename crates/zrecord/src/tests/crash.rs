@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::twin::{Op, Row, Twin, apply, check_reads_after_a_fault, check_usable, plain, read, record, shaped, small};
+use super::twin::{
+    Op, Row, Twin, apply, check_reads_after_a_fault, check_usable, plain, read, record, shaped, small,
+};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::options::Options;
