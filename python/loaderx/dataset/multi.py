@@ -186,10 +186,13 @@ class MSDataset(Closing):
 
     def _begin_write(self) -> None:
         """Become the writer of every stream before the first is written to, so that none can turn out to be locked or longer midway."""
-        if not all(stream._store.has_written for stream in self._streams.values()):
+        first = not all(store.has_written for store in self._stores().values())
+        if first:
             self._refuse_without_some("append")
-        lengths = {name: stream._store.begin_write() for name, stream in self._streams.items()}
+        lengths = {name: store.begin_write() for name, store in self._stores().items()}
         self._length = equal_length(self.path, lengths)
+        if first:
+            pending.tidy(self._absolute)
 
     def _refuse_without_some(self, what: str) -> None:
         """ValueError if the directory has streams that this dataset doesn't: the change would part them from the others."""

@@ -5,6 +5,7 @@ It is written before the first stream is changed and removed after the last one 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import zlib
@@ -138,8 +139,8 @@ def write(directory: Path, change: Delete) -> None:
 
 def remove(directory: Path) -> None:
     """The change is done, or was not begun. Durable: a file that a power cut brought back would tell of what is long past."""
-    for name in (FILE, f"{FILE}.tmp"):
-        (directory / name).unlink(missing_ok=True)
+    (directory / FILE).unlink(missing_ok=True)
+    tidy(directory)
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -148,3 +149,9 @@ def remove(directory: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def tidy(directory: Path) -> None:
+    """Remove what a process left that was killed before it had stated anything. The caller is the writer of the streams."""
+    with contextlib.suppress(OSError):
+        (directory / f"{FILE}.tmp").unlink()

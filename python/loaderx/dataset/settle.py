@@ -142,6 +142,7 @@ def repair(directory: Path, names: Iterable[str] | None) -> dict[str, range]:
             with held({name: stream._store for name, stream in streams.items()}, "repair") as lengths:
                 if pending.read(directory) is not None:
                     continue  # somebody else was cut just now
+                pending.tidy(directory)
                 # A stream's length is never below what was synced in it, so a record that was synced in all of them lies before the end of
                 # the shortest. What lies behind that is at the end of its stream: no record moves when it goes.
                 shortest = min(lengths.values())
