@@ -271,7 +271,8 @@ def change_for_ever(root: Path, journal: int, seed: int, ids: list[int]) -> None
     """Change the streams at random; each change is told before it begins and when it is done."""
     rng = random.Random(seed)
     fresh = max(ids, default=0) + 1
-    while True:
+    parent = os.getppid()
+    while os.getppid() == parent:
         with MSDataset(root) as ds:
             for _ in range(rng.randrange(1, 12)):
                 kind = rng.choice(["append", "append", "delete", "delete", "compact", "sync"])
@@ -306,6 +307,7 @@ def told(journal: Path, ids: list[int]) -> Iterator[tuple[str, list[int]]]:
     yield kind, after
 
 
+@pytest.mark.timeout(120 + 4 * CYCLES)
 def test_kills_at_random_points(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
@@ -316,7 +318,7 @@ def test_kills_at_random_points(tmp_path: Path) -> None:
         descriptor = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         child = fork(lambda: change_for_ever(root, descriptor, rng.randrange(1 << 32), ids))  # noqa: B023
         os.close(descriptor)
-        wait_for_change(journal, rng.choice(["", "append", "delete"]), rng.randrange(8))
+        wait_for_change(child, journal, rng.choice(["", "append", "delete"]), rng.randrange(5))
         time.sleep(rng.choice([0, 0.001, 0.03]) * rng.random())
         os.kill(child, signal.SIGKILL)
         assert ended(child) == -signal.SIGKILL
@@ -337,9 +339,10 @@ def test_kills_at_random_points(tmp_path: Path) -> None:
     logging.getLogger(__name__).info("killed %d times, in %s", CYCLES, seen)
 
 
-def wait_for_change(journal: Path, kind: str, number: int) -> None:
+def wait_for_change(child: int, journal: Path, kind: str, number: int) -> None:
     """Wait until so many changes are done, and one of this kind is under way."""
     while True:
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), journal.read_text()
         content = journal.read_text()
         last = content[content[:-1].rfind("\n") + 1 :]
         if content.count("done") >= number and last not in ("", "done\n") and last.startswith(kind):
