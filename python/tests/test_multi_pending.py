@@ -185,6 +185,28 @@ def test_a_delete_that_ends_while_others_look_at_it_is_not_done_twice(
     assert opened_ids(root) == [*AFTER, 1, 2]
 
 
+@pytest.mark.parametrize("change", ["append", "delete", "delete that fails", "repair"])
+def test_what_was_not_stated_is_swept_out_by_who_writes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    (root / "pending.msgpack.tmp").write_bytes(CHANGE.encode())
+    with unchanged(root):
+        assert opened_ids(root) == IDS
+    if change == "repair":
+        assert MSDataset.repair(root) == {}
+    else:
+        with MSDataset(root) as ds:
+            if change == "append":
+                ds.append(part([1]))
+            elif change == "delete":
+                ds.delete(GONE)
+            else:
+                monkeypatch.setattr(pending, "replace_file", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    ds.delete(GONE)
+    assert leftovers(root) == []
+
+
 def test_a_stream_that_is_gone_is_missed(root: Path) -> None:
     state(root)
     shutil.rmtree(root / "ragged")

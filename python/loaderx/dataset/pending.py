@@ -140,6 +140,7 @@ def write(directory: Path, change: Delete) -> None:
 def remove(directory: Path) -> None:
     """The change is done, or was not begun. Durable: a file that a power cut brought back would tell of what is long past."""
     (directory / FILE).unlink(missing_ok=True)
+    tidy(directory)
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
