@@ -102,6 +102,7 @@ class Store:
     sums_known: bool
     has_shapes: bool
     has_written: bool
+    has_writer: bool
     closed: bool
     def __len__(self) -> int: ...
     def append(self, src: npt.NDArray[Any] | bytes, offsets: npt.NDArray[np.uint64]) -> int:
@@ -131,8 +132,12 @@ class Store:
     def stats(self) -> Stats: ...
     def begin_write(self) -> int:
         """Become the store's writer before there is something to write; returns the length, which only this handle can change then."""
-    def begin_delete(self) -> int:
-        """Become the writer, and make sure that no other handle has the store open just now; returns the length."""
+    def hold(self, what: str = "hold") -> int:
+        """Become the writer, and keep every other handle off the store until `release` or `close`; returns the length."""
+    def release(self) -> None:
+        """Let others open the store again after `hold`."""
+    def limit(self, length: int) -> int:
+        """See no more than the first `length` records until the next refresh; returns how many are seen."""
     def sync(self) -> None: ...
     def refresh(self) -> int: ...
     def has_dict(self) -> bool: ...

@@ -121,6 +121,16 @@ class Zrecord(Closing):
         return self._core.sums_known
 
     @property
+    def generation(self) -> int:
+        """Raised by each delete and compact, modulo 2^32."""
+        return self._core.generation
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether any handle, in this process or another, is the store's writer now."""
+        return self._core.has_writer
+
+    @property
     def closed(self) -> bool:
         """Whether `close()` was called."""
         return self._core.closed
@@ -231,12 +241,20 @@ class Zrecord(Closing):
         """
         return self._core.begin_write()
 
-    def begin_delete(self) -> int:
-        """Become the store's writer, and make sure that no other handle has it open just now; returns the length.
+    def hold(self, what: str = "hold") -> int:
+        """Become the store's writer, and keep every other handle off it until `release` or `close`; returns the length.
 
-        StoreLockedError otherwise. `delete` and `compact` need this, and check it again.
+        For several calls that must not be seen in between. StoreLockedError, naming `what`, if another handle has the store open.
         """
-        return self._core.begin_delete()
+        return self._core.hold(what)
+
+    def release(self) -> None:
+        """Let others open the store again after `hold`. Nothing to do where it isn't held."""
+        self._core.release()
+
+    def limit(self, length: int) -> int:
+        """See no more than the first `length` records until the next `refresh`; returns how many are seen. A writer sees all it wrote."""
+        return self._core.limit(length)
 
     def sync(self) -> None:
         """Make everything appended so far safe from a power cut."""

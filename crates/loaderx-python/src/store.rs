@@ -139,6 +139,12 @@ impl Store {
         self.core.has_written()
     }
 
+    /// Whether any handle, in this process or another, is the store's writer now.
+    #[getter]
+    fn has_writer(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || Ok::<_, zrecord::Error>(self.core.has_writer()))
+    }
+
     /// Whether `close` was called.
     #[getter]
     fn closed(&self) -> bool {
@@ -284,9 +290,22 @@ impl Store {
         detached(py, || self.core.begin_write())
     }
 
-    /// Become the writer, and make sure that no other handle has the store open just now; returns the length. StoreLockedError otherwise.
-    fn begin_delete(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.core.begin_delete())
+    /// Become the writer, and keep every other handle off the store until `release` or `close`; returns the length.
+    ///
+    /// StoreLockedError, naming `what`, while another handle has the store open.
+    #[pyo3(signature = (what = "hold"))]
+    fn hold(&self, py: Python<'_>, what: &str) -> PyResult<u64> {
+        detached(py, || self.core.hold(what))
+    }
+
+    /// Let others open the store again after `hold`.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.release())
+    }
+
+    /// See no more than the first `length` records until the next refresh; returns how many are seen.
+    fn limit(&self, py: Python<'_>, length: u64) -> PyResult<u64> {
+        detached(py, || self.core.limit(length))
     }
 
     /// Make everything appended so far safe from a power cut.

@@ -4,7 +4,7 @@
 //! - Readers: a shared lock on their own descriptor of `meta.zr`, best effort: without lock support they go on without.
 //! - Mending: a writer that settles in what a crash left holds `sync.zr` exclusively meanwhile, taken before the writer lock. Who finds
 //!   a store unsettled waits for a shared one, and knows then that a writer, if there is one, is at work rather than mending.
-//! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run.
+//! - `delete` and `compact`: the writer lock, and the exclusive lock on `meta.zr` for as long as they run, or from `hold` to `release`.
 //!
 //! Where a file system offers no locks there is no writing, and reading goes on without.
 //!
@@ -88,7 +88,7 @@ pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<()> {
 }
 
 /// Turn a reader's lock into the exclusive one that moving records needs. On refusal the shared lock is back.
-pub(crate) fn exclude(path: &Path, meta: &dyn File, what: &'static str) -> Result<()> {
+pub(crate) fn exclude(path: &Path, meta: &dyn File, what: &str) -> Result<()> {
     let refuse = |reason: String| Error::Locked { path: path.to_path_buf(), reason };
     match meta.try_lock(Lock::Exclusive) {
         Ok(true) => Ok(()),

@@ -156,6 +156,104 @@ fn one_writer_many_readers() {
     store.close().unwrap();
 }
 
+fn refused(path: &Path) -> bool {
+    matches!(&Store::open(path, Options::new()), Err(Error::Locked { reason, .. }) if reason.contains("deleting"))
+}
+
+#[test]
+fn a_held_store_is_held_over_several_calls() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("s");
+    let store = create(&path, Codec::Raw);
+    let mut twin = records(9);
+    store.append(&slices(&twin), None).unwrap();
+    assert_eq!(store.hold("a test").unwrap(), 9);
+    assert_eq!(store.hold("a test").unwrap(), 9);
+    assert!(refused(&path));
+    for index in [4, 2] {
+        store.delete(&[index as u64]).unwrap();
+        twin.swap_remove(index);
+        assert!(refused(&path), "a delete gave the lock back");
+    }
+    store.compact().unwrap();
+    store.append(&slices(&records(1)), None).unwrap();
+    twin.extend(records(1));
+    store.sync().unwrap();
+    assert!(refused(&path));
+    assert!(matches!(store.delete(&[99]), Err(Error::IndexOutOfRange { .. })));
+    assert!(refused(&path), "a refused delete gave the lock back");
+    assert_eq!(all(&store), twin);
+
+    store.release().unwrap();
+    store.release().unwrap();
+    let reader = Store::open(&path, Options::new()).unwrap();
+    assert_eq!(all(&reader), twin);
+    drop(reader);
+    store.delete(&[0]).unwrap();
+    assert_eq!(Store::open(&path, Options::new()).unwrap().len().unwrap(), twin.len() as u64 - 1);
+}
+
+#[test]
+fn a_held_store_is_given_back_by_close_and_by_drop() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("s");
+    let closed = create(&path, Codec::Raw);
+    closed.hold("a test").unwrap();
+    closed.close().unwrap();
+    closed.release().unwrap();
+    assert!(matches!(closed.hold("a test"), Err(Error::Closed { .. })));
+
+    let dropped = Store::open(&path, Options::new()).unwrap();
+    dropped.hold("a test").unwrap();
+    assert!(refused(&path));
+    drop(dropped);
+    assert!(Store::open(&path, Options::new()).unwrap().hold("a test").is_ok());
+}
+
+#[test]
+fn a_store_that_others_have_open_is_not_held() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("s");
+    let store = create(&path, Codec::Raw);
+    let reader = Store::open(&path, Options::new()).unwrap();
+    let text = store.hold("what a test does").unwrap_err().to_string();
+    assert!(text.contains("what a test does needs the store alone, but another handle or process"), "{text}");
+    // The reader's lock came back, and the writer's stayed.
+    assert!(matches!(reader.hold("a test"), Err(Error::Locked { .. })));
+    drop(reader);
+    store.hold("a test").unwrap();
+    store.release().unwrap();
+    let other = Store::open(&path, Options::new()).unwrap();
+    let text = other.hold("a test").unwrap_err().to_string();
+    assert!(text.contains(&std::process::id().to_string()), "{text}");
+    let read_only = Store::open(&path, Options::new().read_only(true)).unwrap();
+    assert!(matches!(read_only.hold("a test"), Err(Error::ReadOnly { .. })));
+}
+
+#[test]
+fn a_reader_sees_as_much_as_it_asks_for() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("s");
+    let store = create(&path, Codec::Zstd);
+    let data = records(9);
+    assert!(!Store::open(&path, Options::new()).unwrap().has_writer());
+    store.append(&slices(&data), None).unwrap();
+    let reader = Store::open(&path, Options::new()).unwrap();
+    assert!(reader.has_writer() && store.has_writer());
+    assert_eq!(reader.limit(4).unwrap(), 4);
+    assert_eq!(all(&reader), data[..4]);
+    assert!(matches!(reader.lengths(&[4]), Err(Error::IndexOutOfRange { index: 4, length: 4 })));
+    assert_eq!(reader.limit(7).unwrap(), 4);
+    assert_eq!(reader.refresh().unwrap(), 9);
+    assert_eq!(store.limit(3).unwrap(), 9);
+    assert_eq!(reader.limit(2).unwrap(), 2);
+    store.close().unwrap();
+    assert!(!reader.has_writer());
+    // A writer begins where the store ends, whatever it saw before.
+    assert_eq!(reader.append(&slices(&data[..1]), None).unwrap(), 9);
+    assert_eq!(all(&reader)[..9], data);
+}
+
 #[test]
 fn a_moved_store_is_stale_for_who_slept() {
     let home = tempfile::tempdir().unwrap();

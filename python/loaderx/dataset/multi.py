@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterable, Mapping
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from loaderx._core import Store
+import numpy as np
+
 from loaderx.arguments import add_note
 from loaderx.closing import Closing
-from loaderx.dataset import schema as schemas
-from loaderx.dataset.dense import DenseDataset
+from loaderx.dataset import pending, settle
 from loaderx.dataset.index import indices
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.zrecord import Io, PathLike, Verify, ZrecordError, no_store
-
-KINDS: dict[str, type[DenseDataset] | type[RaggedDataset]] = {"dense": DenseDataset, "ragged": RaggedDataset}
+from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
+from loaderx.zrecord import Io, PathLike, Verify, Zrecord, ZrecordError, refuse_pickling_a_writer
 
 
 class MSDataset(Closing):
     """Several streams whose record i belong together: `ds["image"]` is a dataset, `ds.streams` is what a DataLoader takes.
 
-    `append` and `delete` change every stream at the same indices. There are no files besides the streams' own, so a process that is
-    killed between two streams leaves them unequal; opening then says by how much.
+    `append` and `delete` change every stream at the same indices, all or nothing; change the streams only through them.
+
+    A writer that is killed in a delete has said what it was about, and opening finishes that. One that is killed in an append may leave
+    streams that are longer than others: opening says by how much, and `MSDataset.repair` cuts them. While a writer is at work, opening
+    and `refresh` see the records that all streams have already.
 
     Args:
         path: directory of the streams.
         names: names of the streams (child directories), in the order wanted. None: every child with a `schema.msgpack`, sorted.
+            A dataset without some of the streams can be read; appending and deleting need all of them.
         verify, io, read_only: as for `DenseDataset`.
 
     Raises:
         FileNotFoundError: no directory, or no streams in it.
-        ValueError: the streams hold unequally many records.
+        ValueError: the streams hold unequally many records, and nobody is writing.
+        StoreLockedError: somebody is deleting or compacting.
+        ZrecordError: an unfinished delete, and no permission to finish it.
         OSError, ZrecordError: a stream can't be opened.
     """
 
@@ -46,32 +53,57 @@ class MSDataset(Closing):
         read_only: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._streams: dict[str, DenseDataset | RaggedDataset] = {}
+        self._absolute = self.path.absolute()
+        self._options: dict[str, Any] = {"verify": verify, "io": io, "read_only": read_only}
+        self._streams: dict[str, Stream] = {}
+        self._changing = threading.Lock()
+        self._process = os.getpid()
         try:
-            for name in self._find() if names is None else checked_names(names):
-                stream = self.path / name
-                if not Store.exists(stream):
-                    raise no_store(stream, "there is no such stream")
-                kind = KINDS[schemas.read(stream).kind]
-                self._streams[name] = kind(stream, verify=verify, io=io, read_only=read_only)
+            self._open(named(self.path, names))
             self._length = self._common_length()
+            self._show(self._length)
         except BaseException:
             self.close()
             raise
 
-    def _find(self) -> list[str]:
-        names = sorted(child.name for child in self.path.iterdir() if (child / schemas.FILE).is_file())
-        if not names:
-            raise FileNotFoundError(
-                errno.ENOENT, f"no streams: no child directory has a {schemas.FILE}", str(self.path)
-            )
-        return names
+    def _open(self, names: list[str]) -> None:
+        """Open the streams, and finish a change that was cut. What is under way can't change while they are open."""
+        options = dict(self._options)
+        while True:
+            self._streams = opened(self.path, names, options)
+            if pending.read(self._absolute) is None:
+                return
+            if options["read_only"]:
+                error = settle.unfinished(self._absolute)
+                if error is None:
+                    return
+                raise error
+            self.close()
+            try:
+                settle.finish(self._absolute)
+            except OSError as error:
+                if not settle.lacks_permission(error):
+                    raise
+                options["read_only"] = True
 
     def _common_length(self) -> int:
-        lengths = {name: len(stream) for name, stream in self._streams.items()}
-        if len(set(lengths.values())) != 1:
-            raise ValueError(f"{self.path}: expected streams of one length, found {lengths}")
-        return next(iter(lengths.values()))
+        """The number of records that all streams have. ValueError if some have more, unless a writer is about to bring the others."""
+        for _ in range(2):
+            lengths = self._lengths()
+            if len(set(lengths.values())) == 1 or any(s._store.has_writer for s in self._streams.values()):
+                return min(lengths.values())
+            # It was perhaps here until just now.
+            for stream in self._streams.values():
+                stream.refresh()
+        return equal_length(self.path, self._lengths())
+
+    def _lengths(self) -> dict[str, int]:
+        return {name: len(stream) for name, stream in self._streams.items()}
+
+    def _show(self, length: int) -> None:
+        """Let every stream show the same number of records."""
+        for stream in self._streams.values():
+            stream._store.limit(length)
 
     @property
     def names(self) -> list[str]:
@@ -79,11 +111,11 @@ class MSDataset(Closing):
         return list(self._streams)
 
     @property
-    def streams(self) -> dict[str, DenseDataset | RaggedDataset]:
+    def streams(self) -> dict[str, Stream]:
         """Name -> dataset, in the order of `names`."""
         return dict(self._streams)
 
-    def __getitem__(self, name: str) -> DenseDataset | RaggedDataset:
+    def __getitem__(self, name: str) -> Stream:
         try:
             return self._streams[name]
         except (KeyError, TypeError):
@@ -108,8 +140,19 @@ class MSDataset(Closing):
 
         Raises:
             TypeError, ValueError: names or values that do not fit; all are checked before the first stream is written.
+            ValueError: the streams are of unequal length, or the dataset was opened without some of them.
+            StoreLockedError: another handle is the writer of a stream.
             If writing a stream fails, the records that earlier streams already got are taken back, and the error is raised.
         """
+        checked = self._checked(records)
+        with self._change():
+            self._begin_write()
+            first = self._write(checked)
+            self._length = equal_length(self.path, self._lengths())
+        return first
+
+    def _checked(self, records: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of each stream, ready to be written."""
         if not isinstance(records, Mapping):
             raise TypeError(f"append: expected a mapping of stream names to records, found {type(records).__name__}")
         missing = [name for name in self._streams if name not in records]
@@ -130,16 +173,35 @@ class MSDataset(Closing):
         counts = {name: count for name, (count, _) in checked.items()}
         if len(set(counts.values())) != 1:
             raise ValueError(f"append: expected equally many records for every stream, found {counts}")
-        self._begin_write()
-        first = self._write(checked)
-        self._length = self._common_length()
-        return first
+        return checked
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        """One change at a time: what two threads append must not end up in another order in another stream."""
+        if self._process != os.getpid():
+            # In a forked child, a thread that had it at the fork has it for ever.
+            self._changing, self._process = threading.Lock(), os.getpid()
+        with self._changing:
+            yield
 
     def _begin_write(self) -> None:
         """Become the writer of every stream before the first is written to, so that none can turn out to be locked or longer midway."""
-        for stream in self._streams.values():
-            stream._store.begin_write()
-        self._length = self._common_length()
+        first = not all(store.has_written for store in self._stores().values())
+        if first:
+            self._refuse_without_some("append")
+        lengths = {name: store.begin_write() for name, store in self._stores().items()}
+        self._length = equal_length(self.path, lengths)
+        if first:
+            pending.tidy(self._absolute)
+
+    def _refuse_without_some(self, what: str) -> None:
+        """ValueError if the directory has streams that this dataset doesn't: the change would part them from the others."""
+        left_out = [name for name in found(self._absolute) if name not in self._streams]
+        if left_out:
+            raise ValueError(
+                f"{what}: {self.path} has the streams {left_out} too, and this dataset was opened without them; "
+                "their records would no longer belong to those of the others"
+            )
 
     def _write(self, checked: Mapping[str, Any]) -> int:
         written: dict[str, range] = {}
@@ -165,27 +227,83 @@ class MSDataset(Closing):
                 )
 
     def delete(self, index: Any) -> None:
-        """Remove the selected records from every stream; see `DenseDataset.delete`."""
-        for stream in self._streams.values():
-            stream._store.begin_delete()
-        self._length = self._common_length()
-        idxs = indices(index, self._length)
-        done: list[str] = []
+        """Remove the selected records from every stream; see `DenseDataset.delete`.
+
+        All or nothing, also when the process is killed: opening the dataset again finishes what was begun.
+
+        Raises:
+            StoreLockedError: another handle has a stream open. Nothing was changed, and no stream can be opened meanwhile.
+            ValueError: the streams are of unequal length, or the dataset was opened without some of them.
+            OSError, ZrecordError: as for `DenseDataset.delete`. If a stream was changed already, this dataset is closed.
+        """
+        with self._change(), held(self._stores(), "delete") as lengths:
+            self._refuse_without_some("delete")
+            self._length = equal_length(self.path, lengths)
+            idxs = np.unique(indices(index, self._length))
+            if idxs.size == 0:
+                return
+            for stream in self._streams.values():
+                if isinstance(stream, RaggedDataset):
+                    stream._adopt_listed_shapes()  # this can be refused, and later on nothing may be
+                stream.sync()
+            generations = {name: store.generation for name, store in self._stores().items()}
+            self._delete_everywhere(pending.Delete(self._length, idxs, generations))
+            self._length -= idxs.size
+
+    def _delete_everywhere(self, change: pending.Delete) -> None:
+        """Say what is to be done, do it, and only then let go of what was said."""
         try:
-            for name, stream in self._streams.items():
-                stream.delete(idxs)
-                done.append(name)
+            pending.write(self._absolute, change)
+            for store in self._stores().values():
+                store.delete(change.indices)
+            pending.remove(self._absolute)
         except BaseException as error:
-            if done:
-                rest = [name for name in self._streams if name not in done]
-                add_note(error, f"the records are deleted from {done}, and still to be deleted from {rest}")
+            if not self._withdrawn(change):
+                add_note(error, "the delete is not finished; opening the dataset with write permission finishes it")
+                with contextlib.suppress(ZrecordError, OSError):
+                    self.close()  # the streams no longer belong together
             raise
-        self._length = self._common_length()
+
+    def _withdrawn(self, change: pending.Delete) -> bool:
+        """Whether no stream was changed, and none will be."""
+        for name, store in self._stores().items():
+            # One that closed itself has begun.
+            if store.closed or store.generation != change.generations[name]:
+                return False
+        try:
+            pending.remove(self._absolute)
+        except OSError:
+            return False
+        return True
+
+    def _stores(self) -> dict[str, Zrecord]:
+        return {name: stream._store for name, stream in self._streams.items()}
 
     def compact(self) -> None:
         """Reclaim the bytes of deleted records in every stream; see `DenseDataset.compact`."""
-        for stream in self._streams.values():
-            stream.compact()
+        with self._change(), held(self._stores(), "compact"):
+            for stream in self._streams.values():
+                stream.compact()
+
+    @classmethod
+    def repair(cls, path: PathLike, names: Iterable[str] | None = None) -> dict[str, range]:
+        """Bring the streams of a directory to one length: finish a delete that was cut, then cut all to the shortest.
+
+        That drops what an append brought to some streams only. No other record is touched, and none that was synced in all of them.
+
+        Args:
+            path: directory of the streams.
+            names: the streams that belong together. None: every child with a `schema.msgpack`.
+
+        Returns:
+            name -> the indices that were dropped, for each stream that was longer than the shortest.
+
+        Raises:
+            StoreLockedError: somebody has a stream open.
+            PermissionError: a stream may not be written.
+            FileNotFoundError, OSError, ZrecordError: a stream can't be opened.
+        """
+        return settle.repair(Path(path).absolute(), names)
 
     def sync(self) -> None:
         """Make everything appended so far safe from a power cut."""
@@ -195,32 +313,33 @@ class MSDataset(Closing):
     def refresh(self) -> int:
         """See what others appended since; returns the length.
 
-        ValueError if the streams are of unequal length just now, as they are while a writer is between two of them.
+        These are the records that all streams have: while a writer is between two streams, the longer ones don't show their last
+        records yet.
         """
-        for stream in self._streams.values():
-            stream.refresh()
-        self._length = self._common_length()
-        return self._length
+        with self._change():
+            length = self._length
+            try:
+                for stream in self._streams.values():
+                    stream.refresh()
+                length = min(self._lengths().values())
+            finally:
+                self._show(length)
+            self._length = length
+        return length
 
     def close(self) -> None:
         """Close every stream. Closing twice is fine."""
-        for stream in self._streams.values():
-            stream.close()
+        close_all(self._streams.values())
 
     def __repr__(self) -> str:
         return f"MSDataset({str(self.path)!r}, len={self._length}, streams={self.names})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        for store in self._stores().values():
+            refuse_pickling_a_writer(self, store)
+        return reopen, (self._absolute, self.names, self._options)
 
-def checked_names(names: Iterable[str]) -> list[str]:
-    """Stream names as a list. TypeError for other than strings, ValueError for none or duplicates."""
-    if isinstance(names, (str, bytes)):
-        raise TypeError(f"names: expected a list of names, found {names!r}")
-    found = list(names)
-    for name in found:
-        if not isinstance(name, str):
-            raise TypeError(f"names: expected strings, found {name!r}")
-    if not found:
-        raise ValueError("names: expected at least one stream, found none")
-    if len(set(found)) != len(found):
-        raise ValueError(f"names: expected each stream once, found {found}")
-    return found
+
+def reopen(path: Path, names: list[str], options: dict[str, Any]) -> MSDataset:
+    """What a pickled MSDataset becomes: it opens the same streams, and never creates one."""
+    return MSDataset(path, names, **options)

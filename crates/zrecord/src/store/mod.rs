@@ -16,7 +16,7 @@ use crate::format::{FLAG_SHAPES, FLAG_SUMS, Header};
 use crate::open::Open;
 use crate::options::Options;
 use crate::storage::Directory;
-use crate::{create, settle};
+use crate::{create, lock, settle};
 
 /// How long a forked child waits for a lock that may be held by a thread that it doesn't have.
 const FORKED_PATIENCE: Duration = Duration::from_secs(2);
@@ -34,6 +34,8 @@ pub struct Store {
     open: RwLock<Option<Open>>,
     /// Set first thing by `close`, which in a forked child can't count on getting at `open`.
     closed: AtomicBool,
+    /// Between `hold` and `release`; changed only with `open` locked for writing.
+    held: AtomicBool,
     process: u32,
     writer: Mutex<WriterSlot>,
 }
@@ -89,8 +91,9 @@ impl Store {
         open.check_lengths(&open.header())?;
         let (codec, level) = (open.codec, open.level);
         let writer = Mutex::new(WriterSlot::Idle);
-        let (open, closed) = (RwLock::new(Some(open)), AtomicBool::new(false));
-        Ok(Self { dir, codec, level, options, open, closed, process: std::process::id(), writer })
+        let open = RwLock::new(Some(open));
+        let (closed, held) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { dir, codec, level, options, open, closed, held, process: std::process::id(), writer })
     }
 
     // -- facts
@@ -166,6 +169,12 @@ impl Store {
     pub fn has_written(&self) -> bool {
         // A child that can't tell has not written itself.
         self.writer_guard().is_ok_and(|slot| !matches!(*slot, WriterSlot::Idle))
+    }
+
+    /// Whether any handle, in this process or another, is the store's writer now.
+    #[must_use]
+    pub fn has_writer(&self) -> bool {
+        lock::writer_alive(&*self.dir)
     }
 
     /// Whether the handle was closed.

@@ -22,12 +22,56 @@ impl Store {
         self.reading(|open| Ok(self.writer(&mut self.writer_guard()?, open)?.header.length))
     }
 
-    /// Become the writer, and make sure that no other handle has the store open just now, as deleting and compacting need.
+    /// Become the writer, and keep every other handle off the store over several calls, until [`Store::release`] or the end of this
+    /// handle; returns the number of records. `what` needs it, and is named where it is refused. Holding twice is holding once.
     ///
     /// # Errors
     /// As [`Store::begin_write`], and [`Error::Locked`] if another handle has the store open.
-    pub fn begin_delete(&self) -> Result<u64> {
-        self.moving("delete", |_, writer| Ok(writer.header.length))
+    pub fn hold(&self, what: &str) -> Result<u64> {
+        self.refuse_after_fork(what)?;
+        let guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let open = guard.as_ref().ok_or_else(|| self.closed())?;
+        let length = self.writer(&mut self.writer_guard()?, open)?.header.length;
+        if !self.held.load(Ordering::Acquire) {
+            lock::exclude(open.dir.path(), &*open.meta, what)?;
+            self.held.store(true, Ordering::Release);
+        }
+        Ok(length)
+    }
+
+    /// Let others open the store again after [`Store::hold`]. Nothing to do, and no error, where it isn't held.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if the reader's lock can't be had back.
+    pub fn release(&self) -> Result<()> {
+        if self.process != std::process::id() {
+            // A forked child never held it, and would give back its parent's lock.
+            return Ok(());
+        }
+        let guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        match guard.as_ref() {
+            Some(open) if self.held.swap(false, Ordering::AcqRel) => {
+                lock::share(open.dir.path(), &*open.meta)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// See no more than the first `length` records until the next refresh; returns how many are seen. For stores that grow together,
+    /// and are read as far as all of them have come. A writer goes on seeing all that it wrote.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn limit(&self, length: u64) -> Result<u64> {
+        self.reading(|open| {
+            let slot = self.writer_guard()?;
+            let mut header = open.header();
+            if !matches!(&*slot, WriterSlot::Active(writer) if writer.belongs_here()) {
+                header.length = header.length.min(length);
+                open.publish(header);
+            }
+            Ok(header.length)
+        })
     }
 
     /// Append all of `records`, or none of them; returns the index of the first. `shapes` has an entry a record;
@@ -149,28 +193,38 @@ impl Store {
 
     /// Run what moves records: alone in this handle, and with no other handle on the store.
     fn moving<T>(&self, what: &'static str, work: impl FnOnce(&Open, &mut Writer) -> Result<T>) -> Result<T> {
-        if self.process != std::process::id() {
-            let reason = format!(
-                "{what} needs the store alone, but this handle came through a fork; reopen the store"
-            );
-            return Err(Error::Locked { path: self.path().to_path_buf(), reason });
-        }
+        self.refuse_after_fork(what)?;
         let mut guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let open = guard.as_ref().ok_or_else(|| self.closed())?;
         let mut slot = self.writer_guard()?;
         let writer = self.writer(&mut slot, open)?;
-        lock::exclude(open.dir.path(), &*open.meta, what)?;
+        let held = self.held.load(Ordering::Acquire);
+        if !held {
+            lock::exclude(open.dir.path(), &*open.meta, what)?;
+        }
         let outcome = writer.sync().and_then(|()| work(open, writer));
         open.publish(writer.header);
         open.forget_files();
-        let shared = lock::share(open.dir.path(), &*open.meta);
+        let shared = if held { Ok(()) } else { lock::share(open.dir.path(), &*open.meta) };
         let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|()| value));
         if outcome.is_err() && !recover::is_settled(open) {
             // The table may be changed in part. Whoever opens the store next finishes the change; this handle reads no more.
-            *guard = None;
             self.closed.store(true, Ordering::Release);
+            if let Some(open) = guard.take() {
+                open.release();
+            }
         }
         outcome
+    }
+
+    /// A child has its parent's lock, so that no lock could tell that the parent is there.
+    fn refuse_after_fork(&self, what: &str) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let reason =
+            format!("{what} needs the store alone, but this handle came through a fork; reopen the store");
+        Err(Error::Locked { path: self.path().to_path_buf(), reason })
     }
 
     /// The writer, made now if this handle has none.
