@@ -8,8 +8,11 @@ use super::damage::{Seal, damage, dictionary_is_unstated};
 use super::input::Input;
 use crate::error::{Error, Result};
 use crate::options::{Options, Verify};
+use crate::repair::{Repair, repair_in};
+use crate::storage::Directory;
 use crate::storage::memory::MemoryDirectory;
 use crate::tests::twin::{DICT, Row, plain, record, shaped};
+use crate::verify::verify_in;
 use crate::{Records, Store};
 
 /// Records of one store that are looked at.
@@ -47,6 +50,8 @@ fn read_only(dir: &MemoryDirectory, verify: Verify, known: Option<&[Row]>) {
     let options = options().read_only(true).verify(verify);
     if let Some(store) = fine(Store::open_in(Arc::new(dir.clone()), options)) {
         read_all(&store, known);
+        let report = fine(verify_in(&(Arc::new(dir.clone()) as _), &super::open::options(), &mut |_| true));
+        assert!(report.is_some_and(|report| report.records <= report.sound + report.problem_count));
         assert!(fine(store.append(&Records::list(vec![b"more"]), None)).is_none());
     }
 }
@@ -106,14 +111,24 @@ impl User {
             if step > 0 && input.is_empty() {
                 break;
             }
-            match input.u8() % 10 {
+            match input.u8() % 11 {
                 0 | 1 => self.append(&store, input.u8()),
                 2 | 3 => self.delete(&store, input),
                 4 => drop(fine(store.compact())),
                 5 => drop(fine(store.sync())),
                 6 => drop(fine(store.refresh())),
                 7 => drop(fine(store.install_dict(&DICT))),
-                8 => drop(fine(store.begin_delete())),
+                8 => {
+                    fine(store.hold("fuzzing"));
+                    fine(store.release());
+                }
+                9 => {
+                    fine(store.close());
+                    drop(store);
+                    self.repair(input.flag());
+                    let Some(again) = self.open() else { return };
+                    store = again;
+                }
                 _ => {
                     fine(store.close());
                     drop(store);
@@ -126,6 +141,24 @@ impl User {
         drop(store);
         if let Some(store) = self.open() {
             read_all(&store, self.known.as_deref());
+        }
+    }
+
+    /// Whatever a repair leaves is sound, if it is asked to drop what is not, and `verify` and reading agree on it.
+    fn repair(&mut self, rebuild_sums: bool) {
+        let how = Repair { drop_damaged: true, rebuild_sums };
+        let dir: Arc<dyn Directory> = Arc::new(self.dir.clone());
+        let Some(done) = fine(repair_in(&dir, &options(), how, &mut |_| true)) else { return };
+        if done.sums_rebuilt {
+            // Bytes were taken as they are.
+            self.known = None;
+        }
+        let report = verify_in(&dir, &options(), &mut |_| true).unwrap();
+        assert!(report.is_sound() && report.sums_known && !report.unfinished, "{report:?}");
+        let store = Store::open_in(dir, options().read_only(true)).unwrap();
+        for record in 0..report.records.min(RECORDS) {
+            let mut bytes = vec![0; store.lengths(&[record]).unwrap()[0] as usize];
+            store.gather_rows(&[record], &mut bytes).unwrap();
         }
     }
 
