@@ -220,7 +220,7 @@ class MSDataset(Closing):
         for name, records in written.items():
             try:
                 self._streams[name].delete(list(records))
-            except (ZrecordError, OSError) as failure:
+            except (ZrecordError, OSError, ValueError) as failure:  # ValueError: another thread closed it
                 add_note(
                     error,
                     f"stream {name!r} keeps records {records.start} to {records.stop} that the others lack: {failure}",
