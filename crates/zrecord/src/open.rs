@@ -29,6 +29,8 @@ pub(crate) struct Open {
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
     header: RwLock<Header>,
+    /// The generation in `meta.zr` at first, where no lock is known to keep others from moving records.
+    unguarded: Option<u32>,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
 }
 
@@ -52,7 +54,9 @@ impl Open {
             }
             _ => Error::io("open", path)(e),
         })?;
-        lock::share(dir.path(), &*meta)?;
+        let locked = lock::share(dir.path(), &*meta)?;
+        // Where maps aren't offered, a lock may be good on this machine only.
+        let guarded = locked && matches!(meta.map(), Ok(Some(_)));
         let found = Found::read(&**dir, &*meta)?;
         let codec = found.header.codec;
         let column = |extension, width| Column::new(dir, extension, width, options.segment_bits);
@@ -66,6 +70,7 @@ impl Open {
             codec,
             level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
             header: RwLock::new(found.header),
+            unguarded: (!guarded).then(|| Header::stated_generation(&found.bytes)),
             dictionary: RwLock::new(load_dictionary(&**dir, &found)?),
         };
         Ok((open, found))
@@ -84,6 +89,20 @@ impl Open {
     /// Let readers of this handle see a header whose every record is in place.
     pub(crate) fn publish(&self, header: Header) {
         *self.header.write().unwrap_or_else(PoisonError::into_inner) = header;
+    }
+
+    /// [`Error::Stale`] if somebody moved records and no lock was in the way: what was just read may be other records' bytes. A
+    /// change that is under way at this moment doesn't show yet.
+    pub(crate) fn check_unmoved(&self) -> Result<()> {
+        let Some(first) = self.unguarded else { return Ok(()) };
+        let mut bytes = [0; Header::SIZE];
+        self.meta.read_at(&mut bytes, 0).map_err(|e| unreadable(e, self.dir.path().join(names::META)))?;
+        let (found, expected) = (Header::stated_generation(&bytes), self.header().generation);
+        // A header that was believed though it differs from the file's is put right by the next writer.
+        if found == expected || found == first {
+            return Ok(());
+        }
+        Err(Error::Stale { path: self.path(), found, expected })
     }
 
     pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
@@ -162,12 +181,7 @@ fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<([u8; Header::SIZ
     let path = || dir.path().join(names::META);
     let mut bytes = [0; Header::SIZE];
     for attempt in 1.. {
-        meta.read_at(&mut bytes, 0).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                Error::corrupt(path(), "the length of the header", e, "32 bytes")
-            }
-            _ => Error::io("read", path())(e),
-        })?;
+        meta.read_at(&mut bytes, 0).map_err(|e| unreadable(e, path()))?;
         match Header::decode(&bytes) {
             Ok((_, HeaderState::Mismatch)) if attempt < TRIES => thread::yield_now(),
             Ok((header, state)) => return Ok((bytes, header, state)),
@@ -175,6 +189,13 @@ fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<([u8; Header::SIZ
         }
     }
     Err(Error::Internal("the header was not read".to_owned()))
+}
+
+fn unreadable(e: std::io::Error, path: PathBuf) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, "the length of the header", e, "32 bytes"),
+        _ => Error::io("read", path)(e),
+    }
 }
 
 fn header_error(fault: HeaderFault, path: PathBuf) -> Error {

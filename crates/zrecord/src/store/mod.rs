@@ -1,5 +1,6 @@
 //! The handle: what is open, who writes, and the order of the two.
 
+mod inherited;
 mod read;
 mod write;
 
@@ -17,6 +18,7 @@ use crate::open::Open;
 use crate::options::Options;
 use crate::storage::Directory;
 use crate::{create, settle};
+use inherited::Inherited;
 
 /// How long a forked child waits for a lock that may be held by a thread that it doesn't have.
 const FORKED_PATIENCE: Duration = Duration::from_secs(2);
@@ -35,6 +37,7 @@ pub struct Store {
     /// Set first thing by `close`, which in a forked child can't count on getting at `open`.
     closed: AtomicBool,
     process: u32,
+    inherited: Inherited,
     writer: Mutex<WriterSlot>,
 }
 
@@ -90,7 +93,8 @@ impl Store {
         let (codec, level) = (open.codec, open.level);
         let writer = Mutex::new(WriterSlot::Idle);
         let (open, closed) = (RwLock::new(Some(open)), AtomicBool::new(false));
-        Ok(Self { dir, codec, level, options, open, closed, process: std::process::id(), writer })
+        let (process, inherited) = (std::process::id(), Inherited::default());
+        Ok(Self { dir, codec, level, options, open, closed, process, inherited, writer })
     }
 
     // -- facts
@@ -186,7 +190,8 @@ impl Store {
         self.closed.store(true, Ordering::Release);
         if self.process != std::process::id() {
             // A thread of the parent's that held a lock at the fork holds it here for ever: take what may be had. The
-            // operating system's locks stay the parent's.
+            // operating system's locks stay the parent's, but for the one that the child took.
+            self.release_in_child();
             if let (Ok(mut open), Ok(mut slot)) = (self.open.try_write(), self.writer.try_lock()) {
                 (*open, *slot) = (None, WriterSlot::Idle);
             }
@@ -211,7 +216,11 @@ impl Store {
             return Err(self.closed());
         }
         let guard = self.read_guard()?;
-        work(guard.as_ref().ok_or_else(|| self.closed())?)
+        let open = guard.as_ref().ok_or_else(|| self.closed())?;
+        if self.process != std::process::id() {
+            self.hold_in_child(open)?;
+        }
+        work(open)
     }
 
     fn read_guard(&self) -> Result<RwLockReadGuard<'_, Option<Open>>> {

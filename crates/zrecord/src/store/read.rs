@@ -2,11 +2,12 @@
 
 use super::{Store, WriterSlot, stale};
 use crate::error::{Error, Result};
-use crate::format::Shape;
+use crate::format::{Header, Shape};
 use crate::gather::{self, Destination};
-use crate::open::Found;
+use crate::open::{Found, Open};
 use crate::recover::{self, Condition};
 use crate::stats::{self, Stats};
+use crate::storage::File;
 
 impl Store {
     /// Record `idxs[i]` into `dst` at byte `offsets[i]`; the places must not overlap.
@@ -15,7 +16,7 @@ impl Store {
     /// [`Error::IndexOutOfRange`], [`Error::InvalidArgument`] for places that overlap or pass the end, [`Error::CorruptRecord`],
     /// [`Error::CorruptStore`], I/O. On an error the content of `dst` is unspecified.
     pub fn gather(&self, idxs: &[u64], dst: &mut [u8], offsets: &[u64]) -> Result<()> {
-        self.reading(|open| {
+        self.looking(|open| {
             let lengths = gather::lengths(open, idxs)?;
             gather::gather(open, idxs, Destination::places(dst, offsets, &lengths)?, self.options.verify)
         })
@@ -26,7 +27,7 @@ impl Store {
     /// # Errors
     /// As [`Store::gather`], and [`Error::LengthMismatch`] for a record that isn't exactly one row long.
     pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
-        self.reading(|open| {
+        self.looking(|open| {
             gather::gather(open, idxs, Destination::rows(dst, idxs.len())?, self.options.verify)
         })
     }
@@ -36,7 +37,7 @@ impl Store {
     /// # Errors
     /// As [`Store::lengths`].
     pub fn packed_offsets(&self, idxs: &[u64]) -> Result<Vec<u64>> {
-        self.reading(|open| gather::packed_offsets(open, idxs))
+        self.looking(|open| gather::packed_offsets(open, idxs))
     }
 
     /// Logical (uncompressed) bytes of each record.
@@ -44,7 +45,7 @@ impl Store {
     /// # Errors
     /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
     pub fn lengths(&self, idxs: &[u64]) -> Result<Vec<u32>> {
-        self.reading(|open| gather::lengths(open, idxs))
+        self.looking(|open| gather::lengths(open, idxs))
     }
 
     /// The shape entry of each record; plain ones where the store keeps no shapes.
@@ -52,7 +53,16 @@ impl Store {
     /// # Errors
     /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
     pub fn shapes(&self, idxs: &[u64]) -> Result<Vec<Shape>> {
-        self.reading(|open| gather::shapes(open, idxs))
+        self.looking(|open| gather::shapes(open, idxs))
+    }
+
+    /// Run what reads records. If they were moved meanwhile, that is the error, and what was read is not returned.
+    fn looking<T>(&self, work: impl FnOnce(&Open) -> Result<T>) -> Result<T> {
+        self.reading(|open| {
+            let outcome = work(open);
+            open.check_unmoved()?;
+            outcome
+        })
     }
 
     /// Space in use.
@@ -75,18 +85,20 @@ impl Store {
             return Ok(writer.header.length);
         }
         self.reading(|open| {
-            let found = Found::read(&*open.dir, &*open.meta)?;
-            let before = open.header();
-            let header = match recover::examine(open, &found)? {
-                Condition::Settled(header) | Condition::Tail { header, .. } => header,
-                Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
-            };
-            if header.generation != before.generation {
-                return Err(stale(open, &header, &before));
-            }
+            let header = current_header(open, &*open.meta)?;
             open.check_lengths(&header)?;
             open.publish(header);
             Ok(header.length)
         })
     }
+}
+
+/// The header as it is now. [`Error::Stale`] if records were moved since this handle looked.
+pub(super) fn current_header(open: &Open, meta: &dyn File) -> Result<Header> {
+    let before = open.header();
+    let header = match recover::examine(open, &Found::read(&*open.dir, meta)?)? {
+        Condition::Settled(header) | Condition::Tail { header, .. } => header,
+        Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
+    };
+    if header.generation == before.generation { Ok(header) } else { Err(stale(open, &header, &before)) }
 }

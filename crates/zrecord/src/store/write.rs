@@ -164,7 +164,7 @@ impl Store {
         open.publish(writer.header);
         open.forget_files();
         let shared = lock::share(open.dir.path(), &*open.meta);
-        let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|()| value));
+        let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|_| value));
         if outcome.is_err() && !recover::is_settled(open) {
             // The table may be changed in part. Whoever opens the store next finishes the change; this handle reads no more.
             *guard = None;
