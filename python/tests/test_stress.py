@@ -165,8 +165,8 @@ def test_openers_that_race_with_deletions(processes: Any, store: tuple[Path, Kin
     with in_small_chunks(path, kind) as ds:
         ds.delete(range(16, 20))
         there = list(range(16))
-        crew = Crew(processes, open_and_close, [(path, kind, i % 2 == 0) for i in range(4)])
-        assert crew.answers() == ["open"] * 4
+        crew = Crew(processes, open_and_close, [(path, kind, i % 2 == 0) for i in range(3)])
+        assert crew.answers() == ["open"] * 3
         fresh = 2 * GROUP
         done = refused = 0
         rng = random.Random(1)

@@ -6,9 +6,11 @@ wrong time or put together from two is told at a glance. The twin of a store is 
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +27,7 @@ CHUNK_LIMIT = 8 << 10
 """Bytes: an append of a hundred records begins several chunks."""
 
 
+@lru_cache(maxsize=1 << 15)
 def record(kind: Kind, identity: int) -> Array:
     """The record of this identity, int64. Ragged ones are of many shapes, empty and 0-d ones among them."""
     if kind == "dense":
@@ -34,7 +37,7 @@ def record(kind: Kind, identity: int) -> Array:
     if identity % 9 == 1:
         return np.array(identity)
     shape = (2, 1 + identity % 5) if identity % 9 == 2 else (1 + identity % 60,)
-    return (identity + np.arange(np.prod(shape)) * (identity % 1000)).reshape(shape)
+    return (identity + np.arange(math.prod(shape)) * (identity % 1000)).reshape(shape)
 
 
 def identity_of(content: Array) -> int:

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::local::reading_takes_space;
 use super::mapped::Map;
 use super::{Access, Directory, File, Lock};
 
@@ -105,7 +106,7 @@ impl File for RealFile {
     }
 
     fn map(&self) -> io::Result<Option<Map>> {
-        if self.map { Map::of(&self.file).map(Some) } else { Ok(None) }
+        if self.map && !reading_takes_space(&self.file) { Map::of(&self.file).map(Some) } else { Ok(None) }
     }
 
     fn try_lock(&self, lock: Lock) -> io::Result<bool> {
