@@ -9,9 +9,9 @@ use super::twin::{
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::storage::Directory;
 use crate::storage::faulty::{FaultyDirectory, Fuse};
 use crate::storage::memory::MemoryDirectory;
+use crate::storage::{Access, Directory};
 use crate::{Records, Store};
 
 /// Every path that changes a store, with chunks and segments rolling over; ragged from the second append on if wanted.
@@ -199,6 +199,8 @@ fn lost_in_every_way(codec: Codec, ragged: bool, lengths: &[usize], together: bo
         apply(&shared, &options, &mut store, &Op::Append(rows.to_vec())).unwrap();
     }
     let whole = durable.after(&Op::Append(new));
+    // Its content is nobody's matter, and would only double the combinations.
+    dir.open("lock.zr", Access::Read).unwrap().sync().unwrap();
     for kept in 0.. {
         let mut change = 0;
         let left = dir.power_cut(&mut |n| {
@@ -206,7 +208,11 @@ fn lost_in_every_way(codec: Codec, ragged: bool, lengths: &[usize], together: bo
             if kept >> (change - 1) & 1 == 1 { n - 1 } else { 0 }
         });
         if kept >> change > 0 {
-            return;
+            // Every combination was there. Where the names of new files are lost, their changes are too, and there are fewer.
+            if kept & 1 == 1 {
+                return;
+            }
+            continue;
         }
         let store = open(&left, &options);
         let content = read(&store).unwrap();
@@ -221,9 +227,8 @@ fn whichever_changes_a_power_cut_takes_only_the_last_records_go() {
     for lengths in [&[0, 9][..], &[9, 0], &[0, 0]] {
         lost_in_every_way(Codec::Raw, false, lengths, false);
         lost_in_every_way(Codec::Raw, true, lengths, true);
-        lost_in_every_way(Codec::Zstd, false, lengths, false);
     }
-    lost_in_every_way(Codec::Raw, true, &[0, 9], false);
+    lost_in_every_way(Codec::Zstd, false, &[0, 9], false);
 }
 
 /// Cut `second`, on what the first cut left, at every `stride`-th change; a power cut after either or both.
