@@ -220,6 +220,17 @@ impl ColumnWriter {
         self.files.touch(0..length.div_ceil(self.cut.per_segment()))
     }
 
+    /// Check that a table of `length` has all its segments. Opening looks at the last one only, and what is made a segment each must
+    /// not be made for a length that somebody forged.
+    pub(crate) fn check_segments(&self, length: u64) -> Result<()> {
+        let needed = length.div_ceil(self.cut.per_segment());
+        let found = self.files.count(needed)?;
+        if found < needed {
+            return Err(self.files.incomplete(found, needed));
+        }
+        Ok(())
+    }
+
     /// Make sure that entries exist up to `length`; new ones are zero.
     pub(crate) fn extend(&mut self, length: u64) -> Result<()> {
         for segment in 0..length.div_ceil(self.cut.per_segment()) {
