@@ -2,6 +2,7 @@
 //! failures can be played by a wrapper.
 
 mod column;
+mod entered;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod faulty;
 mod file;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use column::{Column, ColumnView, ColumnWriter};
+pub(crate) use entered::Entered;
 pub(crate) use file::RealDirectory;
 pub(crate) use local::is_local;
 pub(crate) use mapped::{Map, Mapped};
