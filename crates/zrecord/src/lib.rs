@@ -8,6 +8,7 @@ mod delete;
 mod error;
 mod format;
 #[cfg(any(test, fuzzing))]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken law is a panic, as in any test")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
@@ -24,6 +25,12 @@ mod stats;
 mod storage;
 mod store;
 #[cfg(any(test, fuzzing))]
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a broken law is a panic, as in any test"
+)]
 mod tests;
 mod verify;
 

@@ -6,9 +6,10 @@ use std::thread;
 use super::{decode, open, ops};
 use crate::storage::{Directory, RealDirectory, read_small};
 
+type Target = fn(&[u8]);
+
 /// Inputs made up for each function: what a debug build runs in two seconds.
-const MADE_UP: [(&str, fn(&[u8]), u64); 3] =
-    [("open", open, 700), ("decode", decode, 6000), ("ops", ops, 250)];
+const MADE_UP: [(&str, Target, u64); 3] = [("open", open, 700), ("decode", decode, 6000), ("ops", ops, 250)];
 
 /// Says which input broke a law.
 struct Witness<'a>(&'a str, &'a [u8]);
@@ -21,7 +22,7 @@ impl Drop for Witness<'_> {
     }
 }
 
-fn run(target: fn(&[u8]), name: &str, input: &[u8]) {
+fn run(target: Target, name: &str, input: &[u8]) {
     let _witness = Witness(name, input);
     target(input);
 }
