@@ -172,7 +172,7 @@ fn decode_within(decoder: &Decoder, stored: &[u8], length: usize) -> Option<Vec<
 fn any_record(input: &mut Input<'_>) {
     let codec = Codec::ALL[input.below(3)];
     let framed = input.flag();
-    let length = input.u32() as usize % (PLACE + 1) >> input.below(24);
+    let length = (input.u32() as usize % (PLACE + 1)) >> input.below(24);
     let magic: &[u8] = if framed { &[0x28, 0xB5, 0x2F, 0xFD] } else { &[] };
     let stored = [magic, input.rest()].concat();
     let (_, decoder) = codecs(codec, 1);
