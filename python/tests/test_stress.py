@@ -145,7 +145,7 @@ def test_records_do_not_move_while_others_have_the_store_open(processes: Any, st
     with in_small_chunks(path, kind) as ds:
         ds._store.begin_write()
         with unchanged(path):
-            for change in (lambda: ds.delete([3, 5]), ds.compact, ds._store.begin_delete):
+            for change in (lambda: ds.delete([3, 5]), ds.compact, lambda: ds._store.hold("a test")):
                 with pytest.raises(StoreLockedError, match=alone):
                     change()
         assert are(kind, ds[:], range(20))
