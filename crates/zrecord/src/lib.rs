@@ -8,7 +8,6 @@ mod delete;
 mod error;
 mod format;
 #[cfg(any(test, fuzzing))]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken law is a panic, as in any test")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
@@ -25,12 +24,6 @@ mod stats;
 mod storage;
 mod store;
 #[cfg(any(test, fuzzing))]
-#[expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a broken law is a panic, as in any test"
-)]
 mod tests;
 mod verify;
 

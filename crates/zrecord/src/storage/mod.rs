@@ -4,13 +4,11 @@
 mod column;
 mod entered;
 #[cfg(any(test, fuzzing))]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken law is a panic, as in any test")]
 pub(crate) mod faulty;
 mod file;
 mod local;
 mod mapped;
 #[cfg(any(test, fuzzing))]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken law is a panic, as in any test")]
 pub(crate) mod memory;
 mod numbered;
 mod prefetch;
