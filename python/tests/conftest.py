@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,14 @@ settings.load_profile("loaderx")
 @pytest.fixture(scope="session")
 def dictionary() -> bytes:
     return train_dict(images(4000), tier="fast")
+
+
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """SIGINT is KeyboardInterrupt, also where the tests were started in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -160,6 +160,7 @@ def test_progress_and_interruption(tmp_path: Path) -> None:
     assert verify(path).ok
 
 
+@pytest.mark.usefixtures("sigint")
 def test_ctrl_c_ends_a_long_check(tmp_path: Path) -> None:
     path = dense(tmp_path)
 
