@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import multiprocessing
 import os
 import random
 import threading
@@ -34,13 +33,6 @@ KINDS: list[Kind] = ["dense", "ragged"]
 logger = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.timeout(120 + 4 * SECONDS)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workers", "loaderx.dataset"])
-    return context
 
 
 class Crew:
@@ -72,12 +64,12 @@ class Crew:
 
 
 @pytest.fixture
-def store(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Kind]:
+def store(memory: Path, request: pytest.FixtureRequest) -> tuple[Path, Kind]:
     kind: Kind = getattr(request, "param", "dense")
-    create(tmp_path / "s", kind, "zstd" if kind == "ragged" else "raw")
-    with in_small_chunks(tmp_path / "s", kind) as ds:
+    create(memory / "s", kind, "zstd" if kind == "ragged" else "raw")
+    with in_small_chunks(memory / "s", kind) as ds:
         ds.append(batch(kind, range(20)))
-    return tmp_path / "s", kind
+    return memory / "s", kind
 
 
 both = pytest.mark.parametrize("store", KINDS, indirect=True)
