@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -93,6 +93,22 @@ def in_small_chunks(path: Path, kind: Kind, chunk_limit: int = CHUNK_LIMIT) -> D
     ds._store._core.close()
     ds._store._core = Store.open(path, chunk_limit=chunk_limit)
     return ds
+
+
+def small_store(path: Path, kind: Kind) -> tuple[Path, Kind]:
+    """A new store of the records 0 to 19."""
+    create(path, kind, "zstd" if kind == "ragged" else "raw")
+    with in_small_chunks(path, kind) as ds:
+        ds.append(batch(kind, range(20)))
+    return path, kind
+
+
+def writes(ds: Dataset, kind: Kind) -> Iterator[Callable[[], Any]]:
+    """Everything that only a writer does."""
+    yield lambda: ds.append(batch(kind, [1]))
+    yield lambda: ds.delete(3)
+    yield ds.compact
+    yield ds._store.begin_write
 
 
 class Operation(NamedTuple):
