@@ -116,10 +116,17 @@ def damage_record(path: Path, index: int) -> None:
         file.write(bytes([byte ^ 0x55]))
 
 
+def give_away(path: Path, owner: int) -> None:
+    try:
+        os.chown(path, owner, owner)
+    except PermissionError as error:
+        pytest.skip(f"this machine's root may not give files away ({error})")
+
+
 def lock_up(root: Path, directory_mode: int, file_mode: int, owner: int | None) -> None:
     for path in each_path(root):
         if owner is not None:
-            os.chown(path, owner, owner)
+            give_away(path, owner)
         path.chmod(directory_mode if path.is_dir() else file_mode)
 
 
