@@ -136,10 +136,11 @@ pub(crate) fn cut_tail(open: &Open, header: &Header, durable: &Header) -> Result
     let whole = last_whole(open, header, durable);
     // The files that were looked at may be removed now, and made again under the same names.
     open.forget_files();
-    whole.map(|whole| if whole.length == header.length { *header } else { whole })
+    whole
 }
 
-/// The header, as far as `header`, of the last record of an unbroken run of whole ones after `durable`.
+/// The header, as far as `header`, of the last record of an unbroken run of whole ones after `durable`. Its tail is where these end: the
+/// header's own can be an older one's, that a power cut brought back over later records.
 pub(crate) fn last_whole(open: &Open, header: &Header, durable: &Header) -> Result<Header> {
     let mut whole = *durable;
     for record in durable.length..header.length {

@@ -83,6 +83,8 @@ impl Writer {
         if !clean {
             self.touch_all(&header)?;
             self.write_header(header)?;
+            // Even if a slot has it already: the one that it replaces must not come back over what is appended from here on.
+            self.sync_header()?;
         }
         self.header = header;
         self.sync()?;

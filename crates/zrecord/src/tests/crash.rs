@@ -8,6 +8,7 @@ use super::twin::{
 };
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::format::Header;
 use crate::options::Options;
 use crate::storage::faulty::{FaultyDirectory, Fuse};
 use crate::storage::memory::MemoryDirectory;
@@ -306,6 +307,49 @@ fn entries_of_a_killed_compaction_are_durable_before_the_next_one_relies_on_them
                 break;
             }
         }
+    }
+}
+
+/// A power cut kept a header whose records it took. It is `lost` long, with a tail far behind what is written then.
+fn with_a_header_of_lost_records(options: &Options, lost: u64) -> MemoryDirectory {
+    let dir = fresh(options);
+    let found: [u8; Header::SIZE] = dir.contents()["meta.zr"].as_slice().try_into().unwrap();
+    let (header, _) = Header::decode(&found).unwrap();
+    let header = Header { length: lost, tail_chunk: 5, tail_offset: 70, ..header };
+    let meta = dir.open("meta.zr", Access::Write).unwrap();
+    meta.write_at(&header.encode(), 0).unwrap();
+    meta.sync().unwrap();
+    dir
+}
+
+#[test]
+fn a_header_whose_records_were_lost_is_gone_for_good_before_others_are_appended() {
+    let options = small(Codec::Raw);
+    let dir = with_a_header_of_lost_records(&options, 6);
+    open(&dir, &options).begin_write().unwrap();
+    let after = dir.power_cut(&mut |_| 0);
+    let bytes: [u8; Header::SIZE] = after.contents()["meta.zr"].as_slice().try_into().unwrap();
+    assert_eq!(Header::decode(&bytes).unwrap().0.length, 0);
+}
+
+#[test]
+fn an_older_header_over_later_records_ends_where_these_end() {
+    for codec in [Codec::Raw, Codec::Zstd] {
+        let options = small(codec);
+        let dir = with_a_header_of_lost_records(&options, 6);
+        let old = dir.contents()["meta.zr"].clone();
+        let rows: Vec<Row> = (0..9).map(|i| plain(record(i, 20))).collect();
+        let store = open(&dir, &options);
+        apply(&(Arc::new(dir.clone()) as _), &options, &mut Some(store), &Op::Append(rows.clone())).unwrap();
+        // As if the header alone had not been made durable.
+        let dir = dir.copy();
+        dir.open("sync.zr", Access::Write).unwrap().set_len(0).unwrap();
+        let slots = with_a_header_of_lost_records(&options, 0).contents()["sync.zr"].clone();
+        dir.open("sync.zr", Access::Write).unwrap().write_at(&slots, 0).unwrap();
+        dir.open("meta.zr", Access::Write).unwrap().write_at(&old, 0).unwrap();
+        let store = open(&dir, &options);
+        assert_eq!(read(&store).unwrap().0, rows[..6]);
+        check_usable(&dir, &options, store, &Twin(rows[..6].to_vec()));
     }
 }
 
