@@ -89,7 +89,11 @@ impl Job<'_> {
                 *slot = locator.locate(index)?;
                 reader.prefetch(slot);
             }
+            let mut next = located.iter().take(ahead.len()).skip(1);
             for (found, place) in located.iter().zip(places.by_ref().take(ahead.len())) {
+                if let Some(next) = next.next() {
+                    reader.prefetch_lead(next);
+                }
                 reader.read(found, place?)?;
             }
         }
