@@ -104,7 +104,11 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     let (blocks, behind) = first.as_chunks::<BLOCK>();
     if let Some((block, blocks)) = blocks.split_first() {
         let mut lanes = Lanes::begin(state, block);
-        for block in blocks {
+        let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
+        for (i, block) in blocks.iter().enumerate() {
+            if i < leading {
+                ask_ahead(block);
+            }
             lanes.fold(block);
         }
         let (words, behind) = behind.as_chunks::<WORD>();
