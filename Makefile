@@ -16,7 +16,7 @@ with-cargo = @if cargo $(1) --version >/dev/null 2>&1; then set -x; cargo $(1) $
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench-baseline bench-check fmt clean
+.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench-baseline bench-checks bench-check fuzz-check fuzz-long fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
@@ -64,8 +64,19 @@ verify-real-sample: build ## the same on a sample, within three minutes
 bench-baseline: build ## speed beside loaderx 1.5.7 and a memory-mapped .npy (about four minutes)
 	$(BIN)/python bench/baseline.py
 
-bench-check: build ## the same at tiny sizes: does it run, are all answers right?
+bench-checks: build ## what checking each record costs (about three minutes)
+	$(BIN)/python bench/checks.py
+
+bench-check: build ## both at tiny sizes: do they run, are all answers right?
 	$(BIN)/python bench/baseline.py --check
+	$(BIN)/python bench/checks.py --check
+
+fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
+	fuzz/run 60
+
+HOURS ?= 2
+fuzz-long: ## the same for HOURS=2 hours
+	fuzz/run $$(($(HOURS) * 3600))
 
 fmt: env ## format the code
 	cargo fmt --all

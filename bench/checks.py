@@ -1,7 +1,7 @@
 """What checking every record costs: gathers with verify="always" beside verify="never", in one run.
 
-    python bench/checks.py             about three minutes (`make bench-checks`)
-    python bench/checks.py --check     tiny sizes: does it run, are all answers right?
+python bench/checks.py             about three minutes (`make bench-checks`)
+python bench/checks.py --check     tiny sizes: does it run, are all answers right?
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="where stores go")
     options = parser.parse_args()
     plan = Plan(batch=64, rounds=2, seconds=0.02) if options.check else Plan(rounds=15, seconds=0.4)
-    print(f"batch {plan.batch}, medians of {plan.rounds} interleaved rounds; cost: median within a round of always / never - 1")
+    print(
+        f"batch {plan.batch}, medians of {plan.rounds} interleaved rounds; cost: median within a round of always / never - 1"
+    )
     print(f"{'workload':<12}{'codec':<7}{'always, us':>12}{'never, us':>12}{'cost':>9}")
     for workload in WORKLOADS:
         sized = workload.reduced(200) if options.check else workload

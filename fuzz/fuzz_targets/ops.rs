@@ -1,3 +1,5 @@
 #![no_main]
 
+use zrecord_fuzz as _;
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| zrecord::fuzzing::ops(data));

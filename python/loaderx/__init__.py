@@ -10,7 +10,7 @@
 from loaderx._core import __version__
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, RaggedDataset
-from loaderx.integrity import Problem, Repaired, Report, repair, verify
+from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy, train_dict
 from loaderx.zrecord import (

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,14 @@ settings.load_profile("loaderx")
 @pytest.fixture(scope="session")
 def dictionary() -> bytes:
     return train_dict(images(4000), tier="fast")
+
+
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """SIGINT is KeyboardInterrupt, also where the tests were started in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -66,3 +78,22 @@ def streams(stream_root: Path) -> Iterator[dict[str, Any]]:
     """Name -> dataset of the three, for a loader."""
     with MSDataset(stream_root, read_only=True) as ds:
         yield ds.streams
+
+
+@pytest.fixture(scope="session")
+def processes() -> Any:
+    """Quick and clean forks: of a server that has imported everything and has no threads."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["workers", "loaderx.dataset"])
+    return context
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory where there is such a thing: a sync takes no time there, so more of everything else meets."""
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as directory:
+        yield Path(directory)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgpack
 import numpy as np
 import pytest
-from loaderx import Zrecord, repair, verify
+from loaderx import MSDataset, Zrecord, repair, verify
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import CorruptRecordError, StoreLockedError, ZrecordError
@@ -160,6 +160,7 @@ def test_progress_and_interruption(tmp_path: Path) -> None:
     assert verify(path).ok
 
 
+@pytest.mark.usefixtures("sigint")
 def test_ctrl_c_ends_a_long_check(tmp_path: Path) -> None:
     path = dense(tmp_path)
 
@@ -187,3 +188,20 @@ def test_once_checks_at_the_first_touch(tmp_path: Path, codec: str) -> None:
             ds[6]
     with DenseDataset(path, verify="once") as ds, pytest.raises(CorruptRecordError):
         ds[5]
+
+
+def test_damage_in_one_stream_goes_from_all(tmp_path: Path) -> None:
+    from_numpy(tmp_path / "image", ROWS, "raw")
+    from_iterator(tmp_path / "token", (row[: i % 7] for i, row in enumerate(ROWS)), np.int32)
+    flip(tmp_path / "image" / "0.chunk", 3 * 100)
+    flip(tmp_path / "token" / "0.sum", 9 * 4)
+    reports = MSDataset.verify(tmp_path)
+    assert {name: report.damaged.tolist() for name, report in reports.items()} == {"image": [3], "token": [9]}
+    assert MSDataset.drop_damaged(tmp_path).tolist() == [3, 9]
+    with MSDataset(tmp_path) as streams:
+        assert len(streams) == 58
+        for i, origin in ((2, 2), (3, 58), (9, 59), (57, 57)):
+            assert same(streams["image"][i], ROWS[origin])
+            assert same(streams["token"][i], ROWS[origin, : origin % 7])
+    assert all(report.ok for report in MSDataset.verify(tmp_path).values())
+    assert MSDataset.drop_damaged(tmp_path).size == 0

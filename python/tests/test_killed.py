@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import random
 import signal
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,14 +36,6 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.timeout(120 + 2 * KILLS)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Any:
-    """Quick and clean forks: of a server that has imported everything and has no threads."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workers", "loaderx.dataset"])
-    return context
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Result:
@@ -147,23 +137,12 @@ def read_only(path: Path, kind: Kind) -> list[int] | None:
         return None
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where there is such a thing: a sync takes no time there, and most kills hit something else."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as directory:
-        yield Path(directory)
-
-
 @pytest.mark.parametrize("number", range(len(STORES)), ids=["-".join(store) for store in STORES])
 def test_a_killed_writer_loses_nothing(
-    processes: Any, tmp_path: Path, place: Path, dictionary: bytes, number: int
+    processes: Any, tmp_path: Path, memory: Path, dictionary: bytes, number: int
 ) -> None:
     kind, codec = STORES[number]
-    path = tmp_path / "s" if codec == "raw" else place / "s"
+    path = tmp_path / "s" if codec == "raw" else memory / "s"
     create(path, kind, codec, dictionary)
     state: list[int] = []
     cuts: Counter[str] = Counter()
@@ -181,8 +160,8 @@ def test_a_killed_writer_loses_nothing(
 
 
 @pytest.mark.parametrize("kind", ["dense", "ragged"])
-def test_a_reader_reads_on_while_writers_are_killed(processes: Any, place: Path, kind: Kind) -> None:
-    path = place / "s"
+def test_a_reader_reads_on_while_writers_are_killed(processes: Any, memory: Path, kind: Kind) -> None:
+    path = memory / "s"
     create(path, kind, "zstd")
     answer, telling = processes.Pipe(duplex=False)
     stop = processes.Event()

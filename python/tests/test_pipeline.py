@@ -225,6 +225,7 @@ def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("sigint")
 def test_ctrl_c_while_waiting(ds: DenseDataset) -> None:
     go_on = threading.Event()
     with DataLoader({"x": ds}, batch_size=8, transform=lambda batch: go_on.wait() and batch) as loader:

@@ -6,9 +6,11 @@ wrong time or put together from two is told at a glance. The twin of a store is 
 
 from __future__ import annotations
 
+import math
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +27,7 @@ CHUNK_LIMIT = 8 << 10
 """Bytes: an append of a hundred records begins several chunks."""
 
 
+@lru_cache(maxsize=1 << 15)
 def record(kind: Kind, identity: int) -> Array:
     """The record of this identity, int64. Ragged ones are of many shapes, empty and 0-d ones among them."""
     if kind == "dense":
@@ -34,7 +37,7 @@ def record(kind: Kind, identity: int) -> Array:
     if identity % 9 == 1:
         return np.array(identity)
     shape = (2, 1 + identity % 5) if identity % 9 == 2 else (1 + identity % 60,)
-    return (identity + np.arange(np.prod(shape)) * (identity % 1000)).reshape(shape)
+    return (identity + np.arange(math.prod(shape)) * (identity % 1000)).reshape(shape)
 
 
 def identity_of(content: Array) -> int:
@@ -90,6 +93,22 @@ def in_small_chunks(path: Path, kind: Kind, chunk_limit: int = CHUNK_LIMIT) -> D
     ds._store._core.close()
     ds._store._core = Store.open(path, chunk_limit=chunk_limit)
     return ds
+
+
+def small_store(path: Path, kind: Kind) -> tuple[Path, Kind]:
+    """A new store of the records 0 to 19."""
+    create(path, kind, "zstd" if kind == "ragged" else "raw")
+    with in_small_chunks(path, kind) as ds:
+        ds.append(batch(kind, range(20)))
+    return path, kind
+
+
+def writes(ds: Dataset, kind: Kind) -> Iterator[Callable[[], Any]]:
+    """Everything that only a writer does."""
+    yield lambda: ds.append(batch(kind, [1]))
+    yield lambda: ds.delete(3)
+    yield ds.compact
+    yield ds._store.begin_write
 
 
 class Operation(NamedTuple):

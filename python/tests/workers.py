@@ -87,5 +87,5 @@ def open_and_close(path: Path, kind: Kind, read_only: bool, stop: Event, answer:
         opened += 1
         if opened == 1:
             answer.send("open")
-        time.sleep(rng.uniform(0, 0.03))
+        time.sleep(rng.uniform(0, 0.06))
     answer.send((opened, refused))

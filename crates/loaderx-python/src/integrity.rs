@@ -8,7 +8,7 @@ use zrecord::{Error, Progress, Repair};
 
 use crate::error::detached;
 
-/// What `verify` found; see `loaderx.integrity.Report`.
+/// What `verify` found; see `loaderx.dataset.integrity.Report`.
 #[derive(IntoPyObject)]
 pub(crate) struct Report<'py> {
     records: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Report<'py> {
     problem_count: u64,
 }
 
-/// What `repair` found and did; see `loaderx.integrity.Repaired`.
+/// What `repair` found and did; see `loaderx.dataset.integrity.Repaired`.
 #[derive(IntoPyObject)]
 pub(crate) struct Repaired<'py> {
     found: Report<'py>,

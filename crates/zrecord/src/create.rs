@@ -132,11 +132,14 @@ pub(crate) fn check_dictionary(open: &Open, installed: bool, dictionary: &Arc<Di
     open.loc.read_range(0, &mut bytes)?;
     let entry = Entry::decode(&bytes);
     let decoder = Decoder::new(open.codec, Some(dictionary.clone()))?;
-    if u64::from(entry.logical) > MAX_RECORD_LEN {
+    let stored = read_stored(open, &entry)?;
+    // A zstd block holds 128 KiB at most and takes four bytes at least: a damaged length must not ask for more memory than that.
+    let most = (stored.len() as u64 / 4 + 1) << 17;
+    if u64::from(entry.logical) > MAX_RECORD_LEN.min(most) {
         return refuse("record 0 is damaged, so no dictionary can be tried on it");
     }
     let mut record = zeroed(entry.logical as usize).map_err(Error::io("read", open.dir.path()))?;
-    match decoder.decode_into(&read_stored(open, &entry)?, &mut record) {
+    match decoder.decode_into(&stored, &mut record) {
         Ok(()) => Ok(()),
         Err(e) => refuse(&format!("record 0 does not decode with this dictionary ({e})")),
     }

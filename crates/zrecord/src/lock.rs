@@ -74,16 +74,16 @@ impl Deref for LockedMeta {
     }
 }
 
-/// A reader's lock on `meta.zr`.
-pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<()> {
+/// A reader's lock on `meta.zr`; whether there is one.
+pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<bool> {
     match patiently(meta, Lock::Shared, PATIENCE) {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(true),
         Ok(false) => Err(Error::Locked {
             path: path.to_path_buf(),
             reason: "another handle is deleting from it or compacting it".to_owned(),
         }),
-        // A file system without locks: readers need none.
-        Err(_) => Ok(()),
+        // A file system without locks: readers do without, and look at the generation instead.
+        Err(_) => Ok(false),
     }
 }
 

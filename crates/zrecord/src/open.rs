@@ -34,6 +34,8 @@ pub(crate) struct Open {
     /// What `Verify::Once` has checked.
     pub(crate) checked: Checked,
     header: RwLock<Header>,
+    /// The generation in `meta.zr` at first, where no lock is known to keep others from moving records.
+    unguarded: Option<u32>,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
 }
 
@@ -57,9 +59,12 @@ impl Open {
             }
             _ => Error::io("open", path)(e),
         })?;
-        lock::share(dir.path(), &*meta)?;
+        let locked = lock::share(dir.path(), &*meta)?;
+        // Where maps aren't offered, a lock may be good on this machine only.
+        let guarded = locked && matches!(meta.map(), Ok(Some(_)));
         let found = Found::read(&**dir, &*meta)?;
-        Ok((Self::assemble(dir, meta, &found, options)?, found))
+        let unguarded = (!guarded).then(|| Header::stated_generation(&found.bytes));
+        Ok((Self { unguarded, ..Self::assemble(dir, meta, &found, options)? }, found))
     }
 
     /// The files around a header that was found.
@@ -83,6 +88,7 @@ impl Open {
             verify: options.verify,
             checked: Checked::default(),
             header: RwLock::new(found.header),
+            unguarded: None,
             dictionary: RwLock::new(load_dictionary(&**dir, found)?),
         })
     }
@@ -100,6 +106,20 @@ impl Open {
     /// Let readers of this handle see a header whose every record is in place.
     pub(crate) fn publish(&self, header: Header) {
         *self.header.write().unwrap_or_else(PoisonError::into_inner) = header;
+    }
+
+    /// [`Error::Stale`] if somebody moved records and no lock was in the way: what was just read may be other records' bytes. A
+    /// change that is under way at this moment doesn't show yet.
+    pub(crate) fn check_unmoved(&self) -> Result<()> {
+        let Some(first) = self.unguarded else { return Ok(()) };
+        let mut bytes = [0; Header::SIZE];
+        self.meta.read_at(&mut bytes, 0).map_err(|e| unreadable(e, self.dir.path().join(names::META)))?;
+        let (found, expected) = (Header::stated_generation(&bytes), self.header().generation);
+        // A header that was believed though it differs from the file's is put right by the next writer.
+        if found == expected || found == first {
+            return Ok(());
+        }
+        Err(Error::Stale { path: self.path(), found, expected })
     }
 
     pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
@@ -184,12 +204,7 @@ fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<([u8; Header::SIZ
     let path = || dir.path().join(names::META);
     let mut bytes = [0; Header::SIZE];
     for attempt in 1.. {
-        meta.read_at(&mut bytes, 0).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                Error::corrupt(path(), "the length of the header", e, "32 bytes")
-            }
-            _ => Error::io("read", path())(e),
-        })?;
+        meta.read_at(&mut bytes, 0).map_err(|e| unreadable(e, path()))?;
         match Header::decode(&bytes) {
             Ok((_, HeaderState::Mismatch)) if attempt < TRIES => thread::yield_now(),
             Ok((header, state)) => return Ok((bytes, header, state)),
@@ -197,6 +212,13 @@ fn read_header(dir: &dyn Directory, meta: &dyn File) -> Result<([u8; Header::SIZ
         }
     }
     Err(Error::Internal("the header was not read".to_owned()))
+}
+
+fn unreadable(e: std::io::Error, path: PathBuf) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, "the length of the header", e, "32 bytes"),
+        _ => Error::io("read", path)(e),
+    }
 }
 
 fn header_error(fault: HeaderFault, path: PathBuf) -> Error {

@@ -145,8 +145,10 @@ pub(crate) fn last_whole(open: &Open, header: &Header, durable: &Header) -> Resu
     for record in durable.length..header.length {
         match whole_record(open, header, record) {
             Ok(Some(entry)) => {
-                let tail_offset = u32::try_from(entry.end()).unwrap_or(u32::MAX);
-                whole = Header { length: record + 1, tail_chunk: entry.chunk, tail_offset, ..*header };
+                let end = (entry.chunk, u32::try_from(entry.end()).unwrap_or(u32::MAX));
+                // The tail never goes back: where the row of an empty record was lost, zeros are an empty record too, at the start.
+                let (tail_chunk, tail_offset) = end.max((whole.tail_chunk, whole.tail_offset));
+                whole = Header { length: record + 1, tail_chunk, tail_offset, ..*header };
             }
             Ok(None) | Err(Error::CorruptStore { .. }) => return Ok(whole),
             Err(e) => return Err(e),

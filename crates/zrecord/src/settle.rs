@@ -9,6 +9,7 @@ use crate::lock;
 use crate::open::{Found, Open};
 use crate::options::Options;
 use crate::recover::{self, Condition};
+use crate::storage::File;
 
 /// Publish a header whose every record is there: as it stands, mended through a writer if one may be had, or cut in memory.
 pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()> {
@@ -18,7 +19,7 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
     }
     let quiet = lock::quiet(&*open.dir)?;
     // Perhaps it was being mended, or its writer closed it.
-    let condition = examine_again(open)?;
+    let condition = examine_again(open, &*open.meta)?;
     if let Condition::Settled(header) = condition {
         open.publish(header);
         return Ok(());
@@ -34,7 +35,7 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
                 return Ok(());
             }
             // Somebody else was quicker, and is the writer now.
-            Err(Error::Locked { .. }) => return believe(open, examine_again(open)?),
+            Err(Error::Locked { .. }) => return believe(open, examine_again(open, &*open.meta)?),
             // No writing from here: what is there is read as it is.
             Err(Error::Io { verb, source, .. })
                 if verb == lock::VERB
@@ -46,7 +47,7 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
         }
     }
     let _quiet = lock::quiet(&*open.dir)?;
-    match examine_again(open)? {
+    match examine_again(open, &*open.meta)? {
         Condition::Settled(header) => open.publish(header),
         Condition::Tail { header, durable } => open.publish(recover::cut_tail(open, &header, &durable)?),
         Condition::Unfinished(_) => return Err(Error::Unfinished { path: open.path() }),
@@ -56,16 +57,16 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
 
 /// The newest header that an open handle may believe. What it saw before was whole; what a dead writer left after that is checked,
 /// as on opening, but never mended.
-pub(crate) fn look_again(open: &Open) -> Result<Header> {
+pub(crate) fn look_again(open: &Open, meta: &dyn File) -> Result<Header> {
     let before = open.header();
     let believed = |header: &Header| header.generation != before.generation || header.length <= before.length;
-    let condition = examine_again(open)?;
+    let condition = examine_again(open, meta)?;
     match &condition {
         Condition::Tail { header, .. } if !believed(header) && !lock::writer_alive(&*open.dir) => {}
         _ => return condition.header(open),
     }
     let _quiet = lock::quiet(&*open.dir)?;
-    match examine_again(open)? {
+    match examine_again(open, meta)? {
         Condition::Tail { header, durable } if !believed(&header) && !lock::writer_alive(&*open.dir) => {
             let whole = if durable.length < before.length { before } else { durable };
             recover::cut_tail(open, &header, &whole)
@@ -74,8 +75,8 @@ pub(crate) fn look_again(open: &Open) -> Result<Header> {
     }
 }
 
-fn examine_again(open: &Open) -> Result<Condition> {
-    recover::examine(open, &Found::read(&*open.dir, &*open.meta)?)
+fn examine_again(open: &Open, meta: &dyn File) -> Result<Condition> {
+    recover::examine(open, &Found::read(&*open.dir, meta)?)
 }
 
 /// No crash: a writer is at work, and what its header says is there.

@@ -14,7 +14,8 @@ import numpy as np
 from loaderx.arguments import add_note
 from loaderx.closing import Closing
 from loaderx.dataset import pending, settle
-from loaderx.dataset.index import indices
+from loaderx.dataset.index import Indices, indices
+from loaderx.dataset.integrity import Progress, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
 from loaderx.zrecord import Io, PathLike, Verify, Zrecord, ZrecordError, refuse_pickling_a_writer
@@ -220,7 +221,7 @@ class MSDataset(Closing):
         for name, records in written.items():
             try:
                 self._streams[name].delete(list(records))
-            except (ZrecordError, OSError) as failure:
+            except (ZrecordError, OSError, ValueError) as failure:  # ValueError: another thread closed it
                 add_note(
                     error,
                     f"stream {name!r} keeps records {records.start} to {records.stop} that the others lack: {failure}",
@@ -286,6 +287,27 @@ class MSDataset(Closing):
                 stream.compact()
 
     @classmethod
+    def verify(
+        cls, path: PathLike, names: Iterable[str] | None = None, *, progress: Progress | None = None
+    ) -> dict[str, Report]:
+        """Read and check everything in each stream, as `loaderx.verify` does; nothing is changed.
+
+        Whether the streams are of one length, and no delete is unfinished, is what opening the dataset checks.
+
+        Args:
+            path: directory of the streams.
+            names: the streams to check. None: every child with a `schema.msgpack`.
+            progress: called with (records done, records in all) of each stream in turn.
+
+        Returns:
+            name -> what was found.
+
+        Raises:
+            As `loaderx.verify`.
+        """
+        return {name: verify(Path(path) / name, progress=progress) for name in named(Path(path), names)}
+
+    @classmethod
     def repair(cls, path: PathLike, names: Iterable[str] | None = None) -> dict[str, range]:
         """Bring the streams of a directory to one length: finish a delete that was cut, then cut all to the shortest.
 
@@ -301,9 +323,33 @@ class MSDataset(Closing):
         Raises:
             StoreLockedError: somebody has a stream open.
             PermissionError: a stream may not be written.
-            FileNotFoundError, OSError, ZrecordError: a stream can't be opened.
+            FileNotFoundError, OSError, ZrecordError: a stream can't be opened; one whose files were cut needs `loaderx.repair` first.
         """
         return settle.repair(Path(path).absolute(), names)
+
+    @classmethod
+    def drop_damaged(cls, path: PathLike, *, progress: Progress | None = None) -> Indices:
+        """Read and check everything, and delete the records that are damaged in one stream from all of them.
+
+        `loaderx.repair(..., drop_damaged=True)` on that stream alone would part its records from the others'. Nothing else here gives data
+        up: keep a copy.
+
+        Args:
+            path: directory of the streams.
+            progress: as for `verify`.
+
+        Returns:
+            The indices that the deleted records had, ascending.
+
+        Raises:
+            As `verify`, opening, and `delete`.
+        """
+        reports = cls.verify(path, progress=progress)
+        damaged: Indices = np.unique(np.concatenate([report.damaged for report in reports.values()]))
+        if damaged.size:
+            with cls(path) as streams:
+                streams.delete(damaged)
+        return damaged
 
     def sync(self) -> None:
         """Make everything appended so far safe from a power cut."""

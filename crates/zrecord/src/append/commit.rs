@@ -25,6 +25,7 @@ pub(super) fn commit(
     if header.has(FLAG_SHAPES) || shapes.iter().any(|shape| !shape.is_plain()) {
         if !header.has(FLAG_SHAPES) {
             // The records before are one-dimensional: their entries are zero.
+            writer.loc.check_segments(first)?;
             writer.shape.cut(0)?;
             writer.shape.extend(first)?;
             if first > 0 {

@@ -72,6 +72,11 @@ impl Header {
         bytes
     }
 
+    /// The generation in the bytes of a header, whoever wrote them.
+    pub(crate) fn stated_generation(bytes: &[u8; Self::SIZE]) -> u32 {
+        u32_at(bytes, 24)
+    }
+
     /// Flags and generation are meaningful only in state [`HeaderState::Ours`]; elsewhere they are zero.
     pub(crate) fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, HeaderState), HeaderFault> {
         let magic: [u8; 4] = take(bytes, 0);

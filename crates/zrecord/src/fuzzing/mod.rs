@@ -1,5 +1,11 @@
 //! What the fuzz targets in `fuzz/` run, and what ordinary tests replay: bytes in, a panic where a law is broken.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "for tests and fuzzing only: a panic is a finding"
+)]
+
 mod bases;
 mod damage;
 mod decode;

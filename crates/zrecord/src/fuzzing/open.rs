@@ -154,6 +154,10 @@ impl User {
             self.known = None;
         }
         let report = verify_in(&dir, &options(), &mut |_| true).unwrap();
+        if report.problems.iter().any(|problem| matches!(problem, Error::MissingDictionary { .. })) {
+            // Nobody can make that anew.
+            return;
+        }
         assert!(report.is_sound() && report.sums_known && !report.unfinished, "{report:?}");
         let store = Store::open_in(dir, options().read_only(true)).unwrap();
         for record in 0..report.records.min(RECORDS) {

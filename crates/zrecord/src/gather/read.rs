@@ -12,16 +12,16 @@ use crate::layout::corrupt;
 use crate::open::Open;
 use crate::options::Verify;
 use crate::recover::read_stored;
-use crate::storage::{Map, prefetch};
+use crate::storage::{Entered, Map, prefetch};
 
-/// Bytes of a cache line, or a multiple of it.
+/// Bytes of a cache line, or a part of one.
 const LINE: usize = 64;
 
-/// Reads the records of one block; keeps the chunk that it read from last.
+/// Reads the records of one block. Each chunk is asked for its length once, when it is entered.
 pub(super) struct Reader<'a> {
     open: &'a Open,
     decoder: Decoder,
-    chunk: Option<(u32, Map)>,
+    chunks: Entered<Map>,
     /// Stored bytes of one compressed record, where there is no map.
     staging: Vec<u8>,
     /// Where checks are noted, if they are.
@@ -31,27 +31,25 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(open: &'a Open) -> Result<Self> {
         let checked = (open.verify == Verify::Once).then(|| open.checked.view());
-        Ok(Self { open, decoder: open.decoder()?, chunk: None, staging: Vec::new(), checked })
+        Ok(Self { open, decoder: open.decoder()?, chunks: Entered::new(), staging: Vec::new(), checked })
     }
 
     /// Ask for the first bytes of a record that will be read soon, if its chunk is at hand.
     #[inline]
     pub(super) fn prefetch(&self, found: &Located) {
-        if let Some((chunk, map)) = &self.chunk
-            && *chunk == found.entry.chunk
+        if let Some(map) = self.chunks.last(found.entry.chunk.into())
             && let Some(bytes) = map.get(found.entry.offset as usize..)
         {
             prefetch(bytes);
         }
     }
 
-    /// Ask for what else of a record's beginning summing it up does not ask for itself: it is read next.
+    /// Ask for the rest of the beginning of the record that is read next; summing up asks for what follows.
     #[inline]
     pub(super) fn prefetch_lead(&self, found: &Located) {
         if found.entry.stored as usize > LINE
             && found.sum.is_some()
-            && let Some((chunk, map)) = &self.chunk
-            && *chunk == found.entry.chunk
+            && let Some(map) = self.chunks.last(found.entry.chunk.into())
             && let Some(bytes) = map.get(found.entry.offset as usize..)
             && let Some(lead) = bytes.get(..LEAD.min(found.entry.stored as usize))
         {
@@ -83,8 +81,8 @@ impl<'a> Reader<'a> {
         }
         let start = found.entry.offset as usize;
         let end = start + found.entry.stored as usize;
-        let stored =
-            self.chunk.as_ref().and_then(|(_, map)| map.get(start..end)).ok_or_else(|| self.short(found))?;
+        let map = self.chunks.last(found.entry.chunk.into());
+        let stored = map.and_then(|map| map.get(start..end)).ok_or_else(|| self.short(found))?;
         if self.open.codec == Codec::Raw {
             return self.copy(found, stored, place);
         }
@@ -109,20 +107,24 @@ impl<'a> Reader<'a> {
     /// Make sure that the record's chunk is mapped; `false` where maps are not offered.
     #[inline]
     fn enter(&mut self, found: &Located) -> Result<bool> {
-        match &self.chunk {
-            Some((chunk, map)) if *chunk == found.entry.chunk && map.len() as u64 >= found.entry.end() => {
-                Ok(true)
-            }
+        match self.chunks.last(found.entry.chunk.into()) {
+            Some(map) if map.len() as u64 >= found.entry.end() => Ok(true),
             _ => self.enter_chunk(found),
         }
     }
 
     #[cold]
     fn enter_chunk(&mut self, found: &Located) -> Result<bool> {
-        let chunk = found.entry.chunk;
-        let map = self.open.chunks.get(chunk.into())?.map(found.entry.end());
-        self.chunk = map.map_err(|e| self.open.chunks.fail(chunk.into(), e))?.map(|map| (chunk, map));
-        Ok(self.chunk.is_some())
+        let (chunk, end) = (u64::from(found.entry.chunk), found.entry.end());
+        if self.chunks.find(chunk).is_some_and(|map| map.len() as u64 >= end) {
+            return Ok(true);
+        }
+        let map = self.open.chunks.get(chunk)?.map(end).map_err(|e| self.open.chunks.fail(chunk, e))?;
+        let is_mapped = map.is_some();
+        if let Some(map) = map {
+            self.chunks.put(chunk, map);
+        }
+        Ok(is_mapped)
     }
 
     fn read_without_map(&mut self, found: &Located, place: &mut [u8]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Directory, Map, Mapped, NumberedFiles, NumberedWriter};
+use super::{Directory, Entered, Map, Mapped, NumberedFiles, NumberedWriter};
 use crate::error::{Error, Result};
 
 /// How a table is cut: entry width in bytes, entries of a segment as a power of two.
@@ -110,38 +110,51 @@ impl Column {
 
     /// A cursor for scattered reads of entries below `length`.
     pub(crate) fn view(&self, length: u64) -> ColumnView<'_> {
-        ColumnView { column: self, length, segment: u64::MAX, map: None, file: None }
+        ColumnView { column: self, length, segments: Entered::new() }
     }
 
     /// Forget what is open: the table was cut.
     pub(crate) fn forget(&self) {
         self.files.forget();
     }
+
+    #[cold]
+    fn short(&self, segment: u64) -> Error {
+        self.files.fail(segment, std::io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
-/// A cursor over a column: keeps the segment that it read from last.
+/// A cursor over a column. Each segment is asked for its length once, when it is entered.
 pub(crate) struct ColumnView<'a> {
     column: &'a Column,
     length: u64,
-    segment: u64,
-    map: Option<Map>,
-    file: Option<Arc<Mapped>>,
+    segments: Entered<Segment>,
+}
+
+enum Segment {
+    Map(Map),
+    File(Arc<Mapped>),
 }
 
 impl ColumnView<'_> {
     /// Entry `index`, which must be below the view's length; `N` is the column's width.
     #[inline]
     pub(crate) fn get<const N: usize>(&mut self, index: u64) -> Result<[u8; N]> {
-        let (segment, at) = self.column.cut.place(index);
-        if segment != self.segment {
-            self.enter(segment)?;
-        }
+        let column = self.column;
+        let (segment, at) = column.cut.place(index);
+        let entered = match self.segments.last(segment) {
+            Some(entered) => entered,
+            None => self.enter(segment)?,
+        };
         let mut out = [0; N];
-        if let Some(map) = &self.map {
-            let found = usize::try_from(at).ok().and_then(|at| map.get(at..at.checked_add(N)?));
-            out.copy_from_slice(found.ok_or_else(|| self.short())?);
-        } else if let Some(file) = &self.file {
-            file.file().read_at(&mut out, at).map_err(|e| self.column.files.fail(segment, e))?;
+        match entered {
+            Segment::Map(map) => {
+                let found = usize::try_from(at).ok().and_then(|at| map.get(at..at.checked_add(N)?));
+                out.copy_from_slice(found.ok_or_else(|| column.short(segment))?);
+            }
+            Segment::File(file) => {
+                file.file().read_at(&mut out, at).map_err(|e| column.files.fail(segment, e))?;
+            }
         }
         Ok(out)
     }
@@ -150,8 +163,7 @@ impl ColumnView<'_> {
     #[inline]
     pub(crate) fn prefetch(&self, index: u64) {
         let (segment, at) = self.column.cut.place(index);
-        if segment == self.segment
-            && let Some(map) = &self.map
+        if let Some(Segment::Map(map)) = self.segments.last(segment)
             && let Some(bytes) = usize::try_from(at).ok().and_then(|at| map.get(at..))
         {
             super::prefetch(bytes);
@@ -159,19 +171,15 @@ impl ColumnView<'_> {
     }
 
     #[cold]
-    fn enter(&mut self, segment: u64) -> Result<()> {
+    fn enter(&mut self, segment: u64) -> Result<&Segment> {
         let column = self.column;
-        let opened = column.files.get(segment)?;
-        let needed = column.cut.entries(segment, self.length) * column.cut.width;
-        self.map = opened.map(needed).map_err(|e| column.files.fail(segment, e))?;
-        self.file = Some(opened);
-        self.segment = segment;
-        Ok(())
-    }
-
-    #[cold]
-    fn short(&self) -> Error {
-        self.column.files.fail(self.segment, std::io::ErrorKind::UnexpectedEof.into())
+        if self.segments.find(segment).is_none() {
+            let file = column.files.get(segment)?;
+            let needed = column.cut.entries(segment, self.length) * column.cut.width;
+            let map = file.map(needed).map_err(|e| column.files.fail(segment, e))?;
+            self.segments.put(segment, map.map_or(Segment::File(file), Segment::Map));
+        }
+        self.segments.last(segment).ok_or_else(|| column.short(segment))
     }
 }
 
@@ -218,6 +226,17 @@ impl ColumnWriter {
     /// Count all segments of a table of `length` as written to.
     pub(crate) fn touch(&mut self, length: u64) -> Result<()> {
         self.files.touch(0..length.div_ceil(self.cut.per_segment()))
+    }
+
+    /// Check that a table of `length` has all its segments. Opening looks at the last one only, and what is made a segment each must
+    /// not be made for a length that somebody forged.
+    pub(crate) fn check_segments(&self, length: u64) -> Result<()> {
+        let needed = length.div_ceil(self.cut.per_segment());
+        let found = self.files.count(needed)?;
+        if found < needed {
+            return Err(self.files.incomplete(found, needed));
+        }
+        Ok(())
     }
 
     /// Make sure that entries exist up to `length`; new ones are zero.

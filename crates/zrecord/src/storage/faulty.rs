@@ -1,5 +1,11 @@
 //! A directory that fails on request: the n-th change to it, and every one after (as when the process or the disk is gone).
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "for tests and fuzzing only: a panic is a finding"
+)]
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,11 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "this file is the door to the disk")]
 
 use std::fs;
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::local::reading_takes_space;
 use super::mapped::Map;
 use super::{Access, Directory, File, Lock};
 
@@ -85,7 +86,8 @@ struct RealFile {
 
 impl File for RealFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        // Nobody uses the cursor: all access is positional. Asking by it takes half the time that a stat takes.
+        (&self.file).seek(io::SeekFrom::End(0))
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
@@ -105,7 +107,7 @@ impl File for RealFile {
     }
 
     fn map(&self) -> io::Result<Option<Map>> {
-        if self.map { Map::of(&self.file).map(Some) } else { Ok(None) }
+        if self.map && !reading_takes_space(&self.file) { Map::of(&self.file).map(Some) } else { Ok(None) }
     }
 
     fn try_lock(&self, lock: Lock) -> io::Result<bool> {

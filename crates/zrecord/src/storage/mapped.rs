@@ -5,7 +5,8 @@
 //! mapping, committed bytes are cut off only by compaction, which needs the store alone, and by mending, which who opens the store
 //! waits for (see `lock.rs`); everything else that is cut lies behind the last committed record, where no reader looks; and the
 //! bytes that a reader looks at (those of committed records) are written once, before the record can be seen. A foreign
-//! program that truncates the files under a reader is outside of what a map can bear; `io="pread"` is for that.
+//! program that truncates a file is noticed by whoever enters it next, since each entry asks for the file's length; a cut
+//! between that and the copy is outside of what a map can bear, and `io="pread"` is for those who must fear it.
 
 use std::fs;
 use std::io;
@@ -14,9 +15,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::File;
 
-/// Read-only memory that shows a file.
+/// Read-only memory that shows a file, or as much of it as was still there when it was last asked for its length.
 #[derive(Clone, Debug)]
-pub(crate) struct Map(Arc<memmap2::Mmap>);
+pub(crate) struct Map {
+    memory: Arc<memmap2::Mmap>,
+    length: usize,
+}
 
 impl Map {
     pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
@@ -25,15 +29,31 @@ impl Map {
         // Batches are random: reading ahead around each fault would read what nobody asked for. Advice may be refused.
         #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::Random);
-        Ok(Self(Arc::new(map)))
+        Ok(Self { length: map.len(), memory: Arc::new(map) })
+    }
+
+    /// The part that lies within a file of `length` bytes.
+    fn within(self, length: u64) -> Self {
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.length);
+        Self { length, ..self }
+    }
+
+    fn at_least(self, needed: u64) -> io::Result<Self> {
+        let length = self.length;
+        if (length as u64) < needed {
+            let message = format!("the file ends at byte {length}, but byte {needed} is needed");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        Ok(self)
     }
 }
 
 impl Deref for Map {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.memory.get(..self.length).unwrap_or_default()
     }
 }
 
@@ -53,21 +73,18 @@ impl Mapped {
         &*self.file
     }
 
-    /// A map of at least `needed` bytes; `None` where the storage offers none. `UnexpectedEof` if the file is shorter.
+    /// A map of at least `needed` bytes, all of them in the file at this moment; `None` where the storage offers none.
+    /// `UnexpectedEof` if the file is shorter.
     pub(crate) fn map(&self, needed: u64) -> io::Result<Option<Map>> {
-        if let Some(map) = &*self.map.read().unwrap_or_else(PoisonError::into_inner)
+        let known = self.map.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(map) = known
             && map.len() as u64 >= needed
         {
-            return Ok(Some(map.clone()));
+            return map.within(self.file.len()?).at_least(needed).map(Some);
         }
         let mut slot = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let Some(map) = self.file.map()? else { return Ok(None) };
-        let length = map.len() as u64;
         *slot = Some(map.clone());
-        if length < needed {
-            let message = format!("the file ends at byte {length}, but byte {needed} is needed");
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-        }
-        Ok(Some(map))
+        map.at_least(needed).map(Some)
     }
 }

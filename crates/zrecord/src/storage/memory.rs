@@ -1,6 +1,12 @@
 //! A directory in memory, for tests: a twin of the real one that offers positional reads only, and that knows what a power
 //! cut can take: everything that was not synced, file by file and name by name.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "for tests and fuzzing only: a panic is a finding"
+)]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

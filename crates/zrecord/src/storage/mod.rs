@@ -2,6 +2,7 @@
 //! failures can be played by a wrapper.
 
 mod column;
+mod entered;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod faulty;
 mod file;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use column::{Column, ColumnView, ColumnWriter};
+pub(crate) use entered::Entered;
 pub(crate) use file::RealDirectory;
 pub(crate) use local::is_local;
 pub(crate) use mapped::{Map, Mapped};
@@ -110,9 +112,12 @@ pub(crate) fn zeroed(length: usize) -> io::Result<Vec<u8>> {
 pub(crate) fn replace(dir: &dyn Directory, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = crate::format::names::temporary(name);
     let file = dir.open(&temporary, Access::Write)?;
-    file.set_len(0)?;
-    file.write_at(bytes, 0)?;
-    file.sync()?;
+    let written = file.set_len(0).and_then(|()| file.write_at(bytes, 0)).and_then(|()| file.sync());
+    if let Err(e) = written {
+        // On a full disk what was written of it takes the space that others need.
+        let _ = dir.remove(&temporary);
+        return Err(e);
+    }
     dir.rename(&temporary, name)?;
     dir.sync()
 }

@@ -139,6 +139,17 @@ impl NumberedWriter {
         Ok(numbers.filter(|number| range.contains(number)).collect())
     }
 
+    /// How many of the files before `end` there are.
+    pub(crate) fn count(&self, end: u64) -> Result<u64> {
+        Ok(self.numbers(..end)?.len() as u64)
+    }
+
+    /// Some of `needed` files are missing.
+    pub(crate) fn incomplete(&self, found: u64, needed: u64) -> Error {
+        let path = self.dir.path().join(format!("*.{}", self.extension));
+        Error::corrupt(path, "the number of files", found, needed)
+    }
+
     /// Count files as written to: somebody else wrote them and may not have synced.
     pub(crate) fn touch(&mut self, range: Range<u64>) -> Result<()> {
         self.numbers(range)?.into_iter().try_for_each(|number| self.get(number).map(drop))

@@ -1,5 +1,6 @@
 //! The handle: what is open, who writes, and the order of the two.
 
+mod inherited;
 mod read;
 mod write;
 
@@ -17,6 +18,7 @@ use crate::open::Open;
 use crate::options::Options;
 use crate::storage::Directory;
 use crate::{create, lock, settle};
+use inherited::Inherited;
 
 /// How long a forked child waits for a lock that may be held by a thread that it doesn't have.
 const FORKED_PATIENCE: Duration = Duration::from_secs(2);
@@ -37,6 +39,7 @@ pub struct Store {
     /// Between `hold` and `release`; changed only with `open` locked for writing.
     held: AtomicBool,
     process: u32,
+    inherited: Inherited,
     writer: Mutex<WriterSlot>,
 }
 
@@ -93,7 +96,8 @@ impl Store {
         let writer = Mutex::new(WriterSlot::Idle);
         let open = RwLock::new(Some(open));
         let (closed, held) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { dir, codec, level, options, open, closed, held, process: std::process::id(), writer })
+        let (process, inherited) = (std::process::id(), Inherited::default());
+        Ok(Self { dir, codec, level, options, open, closed, held, process, inherited, writer })
     }
 
     // -- facts
@@ -195,7 +199,8 @@ impl Store {
         self.closed.store(true, Ordering::Release);
         if self.process != std::process::id() {
             // A thread of the parent's that held a lock at the fork holds it here for ever: take what may be had. The
-            // operating system's locks stay the parent's.
+            // operating system's locks stay the parent's, but for the one that the child took.
+            self.release_in_child();
             if let (Ok(mut open), Ok(mut slot)) = (self.open.try_write(), self.writer.try_lock()) {
                 (*open, *slot) = (None, WriterSlot::Idle);
             }
@@ -220,7 +225,11 @@ impl Store {
             return Err(self.closed());
         }
         let guard = self.read_guard()?;
-        work(guard.as_ref().ok_or_else(|| self.closed())?)
+        let open = guard.as_ref().ok_or_else(|| self.closed())?;
+        if self.process != std::process::id() {
+            self.hold_in_child(open)?;
+        }
+        work(open)
     }
 
     fn read_guard(&self) -> Result<RwLockReadGuard<'_, Option<Open>>> {

@@ -2,10 +2,12 @@
 
 use super::{Store, WriterSlot, stale};
 use crate::error::Result;
-use crate::format::{FLAG_SHAPES, Shape};
+use crate::format::{FLAG_SHAPES, Header, Shape};
 use crate::gather::{self, Destination};
+use crate::open::Open;
 use crate::settle;
 use crate::stats::{self, Stats};
+use crate::storage::File;
 
 impl Store {
     /// Record `idxs[i]` into `dst` at byte `offsets[i]`; the places must not overlap.
@@ -14,7 +16,7 @@ impl Store {
     /// [`Error::IndexOutOfRange`], [`Error::InvalidArgument`] for places that overlap or pass the end, [`Error::CorruptRecord`],
     /// [`Error::CorruptStore`], I/O. On an error the content of `dst` is unspecified.
     pub fn gather(&self, idxs: &[u64], dst: &mut [u8], offsets: &[u64]) -> Result<()> {
-        self.reading(|open| {
+        self.looking(|open| {
             let lengths = gather::lengths(open, idxs)?;
             gather::gather(open, idxs, Destination::places(dst, offsets, &lengths)?)
         })
@@ -25,7 +27,7 @@ impl Store {
     /// # Errors
     /// As [`Store::gather`], and [`Error::LengthMismatch`] for a record that isn't exactly one row long.
     pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
-        self.reading(|open| gather::gather(open, idxs, Destination::rows(dst, idxs.len())?))
+        self.looking(|open| gather::gather(open, idxs, Destination::rows(dst, idxs.len())?))
     }
 
     /// Where each of the records begins when they are packed one after another; one more offset says where the last one ends.
@@ -33,7 +35,7 @@ impl Store {
     /// # Errors
     /// As [`Store::lengths`].
     pub fn packed_offsets(&self, idxs: &[u64]) -> Result<Vec<u64>> {
-        self.reading(|open| gather::packed_offsets(open, idxs))
+        self.looking(|open| gather::packed_offsets(open, idxs))
     }
 
     /// Record `idxs[i]` into `dst` from byte `offsets[i]` to `offsets[i + 1]`, and the shape entries if the store keeps shapes; bytes and
@@ -43,7 +45,7 @@ impl Store {
     /// As [`Store::gather`], and [`Error::LengthMismatch`] if a record has another length than the offsets say: they are of another
     /// moment, so ask for them again.
     pub fn gather_packed(&self, idxs: &[u64], offsets: &[u64], dst: &mut [u8]) -> Result<Option<Vec<Shape>>> {
-        self.reading(|open| {
+        self.looking(|open| {
             gather::gather(open, idxs, Destination::packed(dst, offsets, idxs.len())?)?;
             if open.header().has(FLAG_SHAPES) { gather::shapes(open, idxs).map(Some) } else { Ok(None) }
         })
@@ -54,7 +56,7 @@ impl Store {
     /// # Errors
     /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
     pub fn lengths(&self, idxs: &[u64]) -> Result<Vec<u32>> {
-        self.reading(|open| gather::lengths(open, idxs))
+        self.looking(|open| gather::lengths(open, idxs))
     }
 
     /// The shape entry of each record; plain ones where the store keeps no shapes.
@@ -62,7 +64,16 @@ impl Store {
     /// # Errors
     /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
     pub fn shapes(&self, idxs: &[u64]) -> Result<Vec<Shape>> {
-        self.reading(|open| gather::shapes(open, idxs))
+        self.looking(|open| gather::shapes(open, idxs))
+    }
+
+    /// Run what reads records. If they were moved meanwhile, that is the error, and what was read is not returned.
+    fn looking<T>(&self, work: impl FnOnce(&Open) -> Result<T>) -> Result<T> {
+        self.reading(|open| {
+            let outcome = work(open);
+            open.check_unmoved()?;
+            outcome
+        })
     }
 
     /// Space in use.
@@ -85,14 +96,17 @@ impl Store {
             return Ok(writer.header.length);
         }
         self.reading(|open| {
-            let before = open.header();
-            let header = settle::look_again(open)?;
-            if header.generation != before.generation {
-                return Err(stale(open, &header, &before));
-            }
+            let header = current_header(open, &*open.meta)?;
             open.check_lengths(&header)?;
             open.publish(header);
             Ok(header.length)
         })
     }
+}
+
+/// The header as it is now. [`Error::Stale`] if records were moved since this handle looked.
+pub(super) fn current_header(open: &Open, meta: &dyn File) -> Result<Header> {
+    let before = open.header();
+    let header = settle::look_again(open, meta)?;
+    if header.generation == before.generation { Ok(header) } else { Err(stale(open, &header, &before)) }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::twin::{Op, Row, Twin, append, apply, check_files, plain, read, record, shaped, small};
+use super::twin::{DICT, Op, Row, Twin, append, apply, check_files, plain, read, record, shaped, small};
 use crate::Store;
 use crate::codec::Codec;
 use crate::error::Error;
-use crate::format::{Entry, Header};
+use crate::format::{Entry, Header, take};
 use crate::options::Options;
 use crate::storage::memory::MemoryDirectory;
 use crate::storage::{Access, Directory, RealDirectory};
@@ -219,4 +219,49 @@ fn compaction_refuses_records_beyond_the_tail_and_beyond_their_chunk() {
     refuses(|dir| set_entry(dir, 2, &Entry { chunk: u32::MAX, offset: u32::MAX, ..entry(dir, 2) }));
     refuses(|dir| set_entry(dir, 2, &Entry { offset: 1 << 20, ..entry(dir, 2) }));
     refuses(|dir| set_entry(dir, 2, &Entry { stored: 5, ..entry(dir, 2) }));
+}
+
+#[test]
+fn no_files_are_made_for_a_forged_length() {
+    let options = small(Codec::Raw);
+    let (dir, store) = store_of(&options, &rows(&[5, 6, 7, 8, 9]));
+    store.close().unwrap();
+    let header =
+        Header { length: 4 * 200 + 1, ..Header::decode(&take(&dir.contents()["meta.zr"], 0)).unwrap().0 };
+    overwrite(&dir, "meta.zr", &header.encode(), 0);
+    dir.remove("sync.zr").unwrap();
+    // Opening looks at the last segments only.
+    overwrite(&dir, "200.loc", &entry(&dir, 0).encode(), 0);
+    overwrite(&dir, "200.sum", &[0; 4], 0);
+    let store = Store::open_in(Arc::new(dir.clone()), options).unwrap();
+    store.begin_write().unwrap();
+    let before = dir.list().unwrap();
+    let outcome = append(&store, &[shaped(record(0, 6), 3)]);
+    assert!(matches!(outcome, Err(Error::CorruptStore { .. })), "{outcome:?}");
+    assert_eq!(dir.list().unwrap(), before);
+}
+
+#[test]
+fn a_damaged_length_asks_for_no_memory_to_try_a_dictionary() {
+    let options = small(Codec::ZstdDict);
+    let dir = MemoryDirectory::new();
+    let shared: Arc<dyn Directory> = Arc::new(dir.clone());
+    let mut store = Some(Store::create_in(shared.clone(), options.clone()).unwrap());
+    for op in [Op::InstallDict, Op::Append(rows(&[5, 6]))] {
+        apply(&shared, &options, &mut store, &op).unwrap();
+    }
+    drop(store);
+    // As in a plain version 3 store, nothing says which dictionary it was.
+    for name in ["sync.zr", "dict.zr"] {
+        dir.remove(name).unwrap();
+    }
+    let whole = entry(&dir, 0);
+    for logical in [1 << 30, u32::MAX] {
+        set_entry(&dir, 0, &Entry { logical, ..whole });
+        let refused =
+            Store::open_in(shared.clone(), options.clone()).unwrap().install_dict(&DICT).unwrap_err();
+        assert!(refused.to_string().contains("record 0 is damaged"), "{refused}");
+    }
+    set_entry(&dir, 0, &whole);
+    Store::open_in(shared, options).unwrap().install_dict(&DICT).unwrap();
 }

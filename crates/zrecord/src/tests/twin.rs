@@ -1,5 +1,12 @@
 //! The naive twin of a store, the operations that both understand, and how the two are compared.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "for tests and fuzzing only: a panic is a finding"
+)]
+
 use std::sync::{Arc, LazyLock};
 
 use crate::codec::{Codec, build_dict};

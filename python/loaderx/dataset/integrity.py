@@ -121,7 +121,7 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
     compressed. Others may read and append meanwhile. Takes about 100 MiB of memory; Ctrl-C ends it.
 
     Args:
-        path: directory of the store; for several streams see `MSDataset`.
+        path: directory of the store; for several streams see `MSDataset.verify`.
         progress: called with (records done, records in all) now and then; what it raises ends the check.
 
     Raises:
@@ -147,7 +147,8 @@ def repair(
 
     Args:
         path: directory of the store; for several streams see `MSDataset.repair`.
-        drop_damaged: cut out the records that are damaged. As in a delete, records from the end take their indices.
+        drop_damaged: cut out the records that are damaged. As in a delete, records from the end take their indices. Not for a stream of
+            several: see `MSDataset.drop_damaged`.
         rebuild_sums: take all bytes as they are and make all checksums anew: for when the checksums are what is damaged.
         progress: as for `verify`.
 
