@@ -3,12 +3,12 @@
 //! What could go wrong: instructions that the processor lacks, and loads and stores beyond a slice. Why it doesn't: a [`Kernel`]
 //! exists only where the processor has said that it can do both sets, and every load or store takes an array of its size.
 //!
-//! The method: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), and
+//! The method: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), in
 //! P. Cawley's account of it for bit-reversed CRCs ("Faster CRC32-C on x86", corsix.org, 2022). Eight lanes of 16 bytes are each
 //! carried over 128 bytes by two multiplications and met with the 16 bytes there; in the end they fold into one, which the
-//! `crc32` instruction reduces. Mr Cawley runs `crc32` on other bytes at the same time. We don't: on AMD's processors up to
-//! Zen 2, which are those without wide vectors, both are microcoded and don't overlap (eight multiplications and five `crc32` take
-//! 26 cycles, alone 16 and 15).
+//! `crc32` instruction reduces. Cawley runs `crc32` on other bytes at the same time. We don't: on AMD's Zen both are microcoded
+//! and don't overlap (eight multiplications with five `crc32` take 26 cycles, alone 16 and 15), and eight lanes alone were
+//! quicker there than any mixture.
 //!
 //! Bits are reversed throughout: the lowest bit of a word is its highest power of x.
 
