@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::append::Writer;
+use crate::checksum::crc32c;
 use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, MAX_RECORD_LEN, Shape, SyncSlot, crc32c, names};
+use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, MAX_RECORD_LEN, Shape, SyncSlot, names};
 use crate::lock;
 use crate::open::{Found, Open};
 use crate::options::{Io, Options};

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod append;
+mod checksum;
 mod codec;
 mod compact;
 mod create;

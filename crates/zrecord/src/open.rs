@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
+use crate::checksum::crc32c;
 use crate::codec::{Codec, Decoder, Dictionary};
 use crate::error::{Error, Result};
 use crate::format::{
     EXTENSION, Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum,
-    SyncSlot, crc32c, names,
+    SyncSlot, names,
 };
 use crate::gather::Checked;
 use crate::lock::{self, LockedMeta};

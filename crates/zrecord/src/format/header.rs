@@ -1,7 +1,8 @@
 //! The header, `meta.zr`.
 
-use super::bytes::{crc32c, put, take, u32_at, u64_at};
+use super::bytes::{put, take, u32_at, u64_at};
 use super::{EXTENSION, FORMAT_VERSION};
+use crate::checksum::crc32c;
 use crate::codec::Codec;
 
 /// Header flag: `.sum` covers every record.

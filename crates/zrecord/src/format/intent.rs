@@ -1,7 +1,8 @@
 //! A table change under way: what `delete` and `compact` state before they touch entries of live records.
 
-use super::bytes::{crc32c, put, take, u32_at, u64_at};
+use super::bytes::{put, take, u32_at, u64_at};
 use super::{Entry, Header, HeaderState, Shape, Sum};
+use crate::checksum::crc32c;
 
 const MAGIC: [u8; 4] = *b"ZINT";
 const CHANGE: usize = 64;

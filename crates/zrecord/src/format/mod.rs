@@ -8,7 +8,7 @@ mod shapes;
 mod sums;
 mod sync_slot;
 
-pub(crate) use bytes::{crc32c, take};
+pub(crate) use bytes::take;
 pub(crate) use entry::Entry;
 pub(crate) use header::{FLAG_SHAPES, FLAG_SUMS, Header, HeaderFault, HeaderState};
 pub(crate) use intent::{Change, Intent, IntentKind};

@@ -1,7 +1,8 @@
 //! The checksum of one record.
 
-use super::bytes::{crc32c, crc32c_pair, put, u32_at};
+use super::bytes::{put, u32_at};
 use super::{Entry, Shape};
+use crate::checksum::{copy_crc32c_pair, crc32c, crc32c_pair};
 
 /// CRC-32C over a record's stored bytes and its two lengths, and over its shape entry where that says something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,10 +14,13 @@ impl Sum {
     /// The sum of a one-dimensional record whose stored bytes are `stored`; independent of where it lies.
     #[inline]
     pub(crate) fn of(stored: &[u8], entry: &Entry) -> Self {
-        let mut lengths = [0; 8];
-        put(&mut lengths, 0, &entry.stored.to_le_bytes());
-        put(&mut lengths, 4, &entry.logical.to_le_bytes());
-        Self(crc32c_pair(stored, &lengths))
+        Self(crc32c_pair(stored, &lengths(entry)))
+    }
+
+    /// Copy the stored bytes to `place`, which is as long; the sum of what was copied.
+    #[inline]
+    pub(crate) fn of_copy(stored: &[u8], place: &mut [u8], entry: &Entry) -> Self {
+        Self(copy_crc32c_pair(stored, place, &lengths(entry)))
     }
 
     /// From the sum of a record as one of one dimension to its sum with its shape, and back.
@@ -33,6 +37,14 @@ impl Sum {
     pub(crate) fn decode(bytes: &[u8; Self::SIZE]) -> Self {
         Self(u32_at(bytes, 0))
     }
+}
+
+#[inline]
+fn lengths(entry: &Entry) -> [u8; 8] {
+    let mut lengths = [0; 8];
+    put(&mut lengths, 0, &entry.stored.to_le_bytes());
+    put(&mut lengths, 4, &entry.logical.to_le_bytes());
+    lengths
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::Header;
 use super::HeaderState;
-use super::bytes::{crc32c, put, take, u32_at, u64_at};
+use super::bytes::{put, take, u32_at, u64_at};
+use crate::checksum::crc32c;
 
 /// One of the two slots of `sync.zr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

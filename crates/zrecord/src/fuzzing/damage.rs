@@ -2,8 +2,9 @@
 
 use super::bases::Files;
 use super::input::Input;
+use crate::checksum::crc32c;
 use crate::codec::Codec;
-use crate::format::{Entry, Header, Intent, Shape, Sum, SyncSlot, crc32c, names};
+use crate::format::{Entry, Header, Intent, Shape, Sum, SyncSlot, names};
 
 /// The longest file that damage makes.
 const LONGEST: usize = 1 << 16;

@@ -3,8 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use super::input::Input;
+use crate::checksum::crc32c;
 use crate::codec::{Codec, Decoder, Dictionary, Encoder};
-use crate::format::{Entry, Header, HeaderState, Intent, Shape, Sum, SyncSlot, crc32c};
+use crate::format::{Entry, Header, HeaderState, Intent, Shape, Sum, SyncSlot};
 use crate::tests::twin::DICT;
 
 /// The longest place that a record is decoded into.

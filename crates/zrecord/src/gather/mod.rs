@@ -81,15 +81,25 @@ impl Job<'_> {
         let mut reader = Reader::new(self.open)?;
         let mut places = destination.into_places();
         let mut located = [Located::default(); AHEAD];
+        let mut coming = idxs.iter();
+        if let Some(&first) = coming.next() {
+            // Entries can be asked for once the tables are open.
+            locator.locate(first)?;
+        }
+        coming.by_ref().take(AHEAD - 1).for_each(|&index| locator.prefetch(index));
         for ahead in idxs.chunks(AHEAD) {
-            for &index in ahead {
-                locator.prefetch(index);
-            }
             for (slot, &index) in located.iter_mut().zip(ahead) {
+                if let Some(&later) = coming.next() {
+                    locator.prefetch(later);
+                }
                 *slot = locator.locate(index)?;
                 reader.prefetch(slot);
             }
+            let mut next = located.iter().take(ahead.len()).skip(1);
             for (found, place) in located.iter().zip(places.by_ref().take(ahead.len())) {
+                if let Some(next) = next.next() {
+                    reader.prefetch_lead(next);
+                }
                 reader.read(found, place?)?;
             }
         }

@@ -4,6 +4,7 @@ use std::io;
 
 use super::checked::CheckedView;
 use super::locate::Located;
+use crate::checksum::LEAD;
 use crate::codec::{Codec, CodecError, Decoder};
 use crate::error::{Error, Result};
 use crate::format::Sum;
@@ -12,6 +13,9 @@ use crate::open::Open;
 use crate::options::Verify;
 use crate::recover::read_stored;
 use crate::storage::{Entered, Map, prefetch};
+
+/// Bytes of a cache line, or a part of one.
+const LINE: usize = 64;
 
 /// Reads the records of one block. Each chunk is asked for its length once, when it is entered.
 pub(super) struct Reader<'a> {
@@ -37,6 +41,19 @@ impl<'a> Reader<'a> {
             && let Some(bytes) = map.get(found.entry.offset as usize..)
         {
             prefetch(bytes);
+        }
+    }
+
+    /// Ask for the rest of the beginning of the record that is read next; summing up asks for what follows.
+    #[inline]
+    pub(super) fn prefetch_lead(&self, found: &Located) {
+        if found.entry.stored as usize > LINE
+            && found.sum.is_some()
+            && let Some(map) = self.chunks.last(found.entry.chunk.into())
+            && let Some(bytes) = map.get(found.entry.offset as usize..)
+            && let Some(lead) = bytes.get(..LEAD.min(found.entry.stored as usize))
+        {
+            lead.chunks(LINE).skip(1).for_each(prefetch);
         }
     }
 
@@ -73,10 +90,14 @@ impl<'a> Reader<'a> {
         self.decode(found, stored, place)
     }
 
-    /// Copy and sum up in one pass over the cache: what is summed was just copied.
+    /// Copy, and sum up in the same pass: memory is waited for once.
+    #[inline]
     fn copy(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
-        place.copy_from_slice(stored);
-        self.check(found, place)
+        let Some(expected) = found.sum else {
+            place.copy_from_slice(stored);
+            return Ok(());
+        };
+        self.compare(found, Sum::of_copy(stored, place, &found.entry), expected)
     }
 
     fn decode(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
@@ -133,12 +154,14 @@ impl<'a> Reader<'a> {
     #[inline]
     fn check(&self, found: &Located, stored: &[u8]) -> Result<()> {
         match found.sum {
-            Some(expected) => {
-                let sum = Sum::of(stored, &found.entry);
-                if sum == expected { Ok(()) } else { Err(self.mismatch(found, sum, expected)) }
-            }
+            Some(expected) => self.compare(found, Sum::of(stored, &found.entry), expected),
             None => Ok(()),
         }
+    }
+
+    #[inline]
+    fn compare(&self, found: &Located, sum: Sum, expected: Sum) -> Result<()> {
+        if sum == expected { Ok(()) } else { Err(self.mismatch(found, sum, expected)) }
     }
 
     fn damaged(&self, found: &Located, what: &'static str, is: String, expected: String) -> Error {

@@ -5,9 +5,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{Store, WriterSlot, stale};
 use crate::append::{self, Records, Writer};
+use crate::checksum::crc32c;
 use crate::codec::{Codec, Dictionary};
 use crate::error::{Error, Result};
-use crate::format::{Shape, crc32c, names};
+use crate::format::{Shape, names};
 use crate::open::Open;
 use crate::storage::replace;
 use crate::{compact, create, delete, lock, recover};
