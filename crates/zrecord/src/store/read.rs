@@ -13,8 +13,8 @@ impl Store {
     /// Record `idxs[i]` into `dst` at byte `offsets[i]`; the places must not overlap.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`], [`Error::InvalidArgument`] for places that overlap or pass the end, [`Error::CorruptRecord`],
-    /// [`Error::CorruptStore`], I/O. On an error the content of `dst` is unspecified.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), [`Error::InvalidArgument`](crate::Error::InvalidArgument) for places that overlap or pass the end, [`Error::CorruptRecord`](crate::Error::CorruptRecord),
+    /// [`Error::CorruptStore`](crate::Error::CorruptStore), I/O. On an error the content of `dst` is unspecified.
     pub fn gather(&self, idxs: &[u64], dst: &mut [u8], offsets: &[u64]) -> Result<()> {
         self.looking(|open| {
             let lengths = gather::lengths(open, idxs)?;
@@ -25,7 +25,7 @@ impl Store {
     /// Record `idxs[i]` into row i of `dst`, whose rows are `dst.len() / idxs.len()` bytes long.
     ///
     /// # Errors
-    /// As [`Store::gather`], and [`Error::LengthMismatch`] for a record that isn't exactly one row long.
+    /// As [`Store::gather`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch) for a record that isn't exactly one row long.
     pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
         self.looking(|open| gather::gather(open, idxs, Destination::rows(dst, idxs.len())?))
     }
@@ -42,7 +42,7 @@ impl Store {
     /// shapes are those of one moment, whatever other threads do to the store meanwhile.
     ///
     /// # Errors
-    /// As [`Store::gather`], and [`Error::LengthMismatch`] if a record has another length than the offsets say: they are of another
+    /// As [`Store::gather`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch) if a record has another length than the offsets say: they are of another
     /// moment, so ask for them again.
     pub fn gather_packed(&self, idxs: &[u64], offsets: &[u64], dst: &mut [u8]) -> Result<Option<Vec<Shape>>> {
         self.looking(|open| {
@@ -54,7 +54,7 @@ impl Store {
     /// Logical (uncompressed) bytes of each record.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
     pub fn lengths(&self, idxs: &[u64]) -> Result<Vec<u32>> {
         self.looking(|open| gather::lengths(open, idxs))
     }
@@ -62,7 +62,7 @@ impl Store {
     /// The shape entry of each record; plain ones where the store keeps no shapes.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`], [`Error::CorruptStore`], I/O.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
     pub fn shapes(&self, idxs: &[u64]) -> Result<Vec<Shape>> {
         self.looking(|open| gather::shapes(open, idxs))
     }
@@ -79,7 +79,7 @@ impl Store {
     /// Space in use.
     ///
     /// # Errors
-    /// [`Error::CorruptStore`], I/O.
+    /// [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
     pub fn stats(&self) -> Result<Stats> {
         self.reading(stats::stats)
     }
@@ -87,7 +87,7 @@ impl Store {
     /// See what other handles and processes appended; returns the number of records.
     ///
     /// # Errors
-    /// [`Error::Stale`] if records were moved meanwhile, [`Error::CorruptStore`], I/O.
+    /// [`Error::Stale`](crate::Error::Stale) if records were moved meanwhile, [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
     pub fn refresh(&self) -> Result<u64> {
         // The writer's own header is the newest there is; nobody else appends.
         if let WriterSlot::Active(writer) = &*self.writer_guard()?
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-/// The header as it is now. [`Error::Stale`] if records were moved since this handle looked.
+/// The header as it is now. [`Error::Stale`](crate::Error::Stale) if records were moved since this handle looked.
 pub(super) fn current_header(open: &Open, meta: &dyn File) -> Result<Header> {
     let before = open.header();
     let header = settle::look_again(open, meta)?;
