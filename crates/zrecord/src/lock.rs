@@ -87,6 +87,16 @@ pub(crate) fn share(path: &Path, meta: &dyn File) -> Result<bool> {
     }
 }
 
+/// Turn the exclusive lock back into a reader's.
+pub(crate) fn relax(path: &Path, meta: &dyn File) -> Result<()> {
+    if share(path, meta)? {
+        return Ok(());
+    }
+    // There are locks here, and it still is the exclusive one: it would keep everybody out for as long as this handle lives.
+    let _ = meta.unlock();
+    share(path, meta).map(drop)
+}
+
 /// Turn a reader's lock into the exclusive one that moving records needs. On refusal the shared lock is back.
 pub(crate) fn exclude(path: &Path, meta: &dyn File, what: &str) -> Result<()> {
     let refuse = |reason: String| Error::Locked { path: path.to_path_buf(), reason };

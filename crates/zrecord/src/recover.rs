@@ -210,15 +210,16 @@ pub(crate) fn replay(writer: &mut Writer, intent: &Intent) -> Result<()> {
 }
 
 /// The last synced header of a store whose `meta.zr` is missing or no header at all, `e` being what reading it gave.
-pub(crate) fn lost_header(dir: &dyn Directory, e: &Error) -> Option<SyncSlot> {
+pub(crate) fn lost_header(dir: &dyn Directory, e: &Error) -> Result<Option<SyncSlot>> {
     let lost = match e {
         Error::NotAStore { .. } | Error::UnsupportedVersion { .. } | Error::UnsupportedCodec { .. } => true,
         Error::CorruptStore { path, .. } => *path == dir.path().join(names::META),
         _ => false,
     };
     if !lost {
-        return None;
+        return Ok(None);
     }
-    let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE).ok()??;
-    SyncSlot::newest(&slots)
+    let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE);
+    let slots = slots.map_err(Error::io("read", dir.path().join(names::SYNC)))?;
+    Ok(slots.as_deref().and_then(SyncSlot::newest))
 }

@@ -154,7 +154,7 @@ fn lower_tail(open: &Open, writer: &mut Writer) -> Result<()> {
 fn restore_header(dir: &Arc<dyn Directory>, options: &Options) -> Result<bool> {
     let judged = Open::load(dir, options).and_then(|(open, found)| recover::examine(&open, &found).map(drop));
     let Err(e) = judged else { return Ok(false) };
-    let Some(slot) = recover::lost_header(&**dir, &e) else { return Err(e) };
+    let Some(slot) = recover::lost_header(&**dir, &e)? else { return Err(e) };
     let path = dir.path().join(names::META);
     let fail = |verb| Error::io(verb, path.clone());
 

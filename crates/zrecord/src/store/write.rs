@@ -52,7 +52,7 @@ impl Store {
         let guard = self.open.write().unwrap_or_else(PoisonError::into_inner);
         match guard.as_ref() {
             Some(open) if self.held.swap(false, Ordering::AcqRel) => {
-                lock::share(open.dir.path(), &*open.meta).map(drop)
+                lock::relax(open.dir.path(), &*open.meta)
             }
             _ => Ok(()),
         }
@@ -206,8 +206,8 @@ impl Store {
         let outcome = writer.sync().and_then(|()| work(open, writer));
         open.publish(writer.header);
         open.forget_files();
-        let shared = if held { Ok(true) } else { lock::share(open.dir.path(), &*open.meta) };
-        let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|_| value));
+        let shared = if held { Ok(()) } else { lock::relax(open.dir.path(), &*open.meta) };
+        let outcome = poison(&mut slot, outcome).and_then(|value| shared.map(|()| value));
         if outcome.is_err() && !recover::is_settled(open) {
             // The table may be changed in part. Whoever opens the store next finishes the change; this handle reads no more.
             self.closed.store(true, Ordering::Release);

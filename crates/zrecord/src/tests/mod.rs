@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod model;

@@ -14,7 +14,7 @@ use crate::storage::{Access, Directory};
 use crate::verify::{Report, verify_in};
 use crate::{Store, format};
 
-const DROP: Repair = Repair { drop_damaged: true, rebuild_sums: false };
+pub(super) const DROP: Repair = Repair { drop_damaged: true, rebuild_sums: false };
 
 /// A closed store that has seen a delete, so that records don't lie in their order; some are empty.
 fn sample(codec: Codec, ragged: bool) -> (MemoryDirectory, Options, Twin) {
@@ -39,11 +39,11 @@ fn kinds() -> impl Iterator<Item = (Codec, bool)> {
     Codec::ALL.into_iter().flat_map(|codec| [(codec, false), (codec, true)])
 }
 
-fn verify(dir: &MemoryDirectory, options: &Options) -> Report {
+pub(super) fn verify(dir: &MemoryDirectory, options: &Options) -> Report {
     verify_in(&(Arc::new(dir.clone()) as _), options, &mut |_| true).unwrap()
 }
 
-fn repair(dir: &MemoryDirectory, options: &Options, how: Repair) -> Result<Repaired> {
+pub(super) fn repair(dir: &MemoryDirectory, options: &Options, how: Repair) -> Result<Repaired> {
     repair_in(&(Arc::new(dir.clone()) as _), options, how, &mut |_| true)
 }
 
@@ -277,13 +277,25 @@ fn what_a_crash_left_is_reported_and_mended() {
 }
 
 /// A store with something for every part of a repair to do, and what it holds after it.
-fn broken(codec: Codec) -> (MemoryDirectory, Options, Twin) {
+pub(super) fn broken(codec: Codec) -> (MemoryDirectory, Options, Twin) {
     let (dir, options, twin) = sample(codec, false);
     make_plain(&dir);
     let mut entries = dir.contents()["1.loc"].clone();
     entries[4] = 0xFF;
     overwrite(&dir, "1.loc", &entries);
     (dir, options, twin.after(&Op::Delete(vec![4])))
+}
+
+/// A store that was killed behind its last sync and lost its header, and what it holds.
+pub(super) fn lost_header(codec: Codec) -> (MemoryDirectory, Options, Twin) {
+    let (dir, options, twin) = sample(codec, true);
+    let store = open(&dir, &options).unwrap();
+    let more = vec![shaped(record(90, 12), 3), plain(record(91, 0)), plain(record(92, 55))];
+    append(&store, &more).unwrap();
+    // A copy, as a killed process leaves it: not closed, so not synced.
+    let dir = dir.copy();
+    overwrite(&dir, "meta.zr", b"");
+    (dir, options, twin.after(&Op::Append(more)))
 }
 
 #[test]

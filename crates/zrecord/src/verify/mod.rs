@@ -41,7 +41,7 @@ pub(crate) fn verify_in(dir: &Arc<dyn Directory>, options: &Options, watch: Watc
     let mut report = Report::default();
     let (open, found) = match Open::load(dir, options) {
         Ok(loaded) => loaded,
-        Err(e) if is_damage(&e) || recover::lost_header(&**dir, &e).is_some() => {
+        Err(e) if is_damage(&e) || recover::lost_header(&**dir, &e)?.is_some() => {
             report.add(e);
             return Ok(report);
         }
@@ -105,9 +105,10 @@ pub(crate) fn check_records(
     let survey = Survey { open, header, known };
     let chunks = survey.chunks(report, &mut || go_on(0))?;
     done += report.damaged.len() as u64;
+    let damaged = report.damaged.clone();
     let walk = Walk::new(open);
     for group in chunks.groups() {
-        let mut rows = survey.group(&group, &mut || go_on(done))?;
+        let mut rows = survey.group(&group, &damaged, &mut || go_on(done))?;
         rows.sort_unstable_by_key(Row::place);
         let mut sound = Vec::with_capacity(rows.len());
         let mut rest = rows.as_slice();

@@ -99,13 +99,22 @@ impl Survey<'_> {
         Ok(chunks)
     }
 
-    /// The rows of a group that can be right.
-    pub(super) fn group(&self, group: &Group, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Row>> {
+    /// The rows of a group that can be right; `damaged`, in ascending order, are known not to be. Of another one that can't be read now
+    /// nothing can be said.
+    pub(super) fn group(
+        &self,
+        group: &Group,
+        damaged: &[u64],
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        self.rows(group.records.clone(), go_on, &mut |_, row| {
-            rows.extend(row.ok().filter(|row| group.chunks.contains(&row.chunk())));
+        let mut lost = Ok(());
+        self.rows(group.records.clone(), go_on, &mut |record, row| match row {
+            Ok(row) if group.chunks.contains(&row.chunk()) => rows.push(row),
+            Err(e) if damaged.binary_search(&record).is_err() => lost = Err(e),
+            _ => {}
         })?;
-        Ok(rows)
+        lost.map(|()| rows)
     }
 
     /// Take out rows, which are in the order of their bytes, until no two claim the same ones: of two, the one that ends later, which
@@ -158,7 +167,11 @@ impl Survey<'_> {
         let count = records.end - records.start;
         match self.read(records.clone()) {
             Ok(rows) => records.zip(rows).for_each(|(record, row)| visit(record, row)),
-            Err(e) if count <= 1 => visit(records.start, Err(e)),
+            // Once more, as for bytes: what fails once need not be damage, and damage can be cut out.
+            Err(_) if count <= 1 => match self.read(records.clone()) {
+                Ok(rows) => records.zip(rows).for_each(|(record, row)| visit(record, row)),
+                Err(e) => visit(records.start, Err(e)),
+            },
             Err(_) => {
                 let middle = records.start + count / 2;
                 self.piece(records.start..middle, visit);

@@ -100,12 +100,17 @@ impl<'a> Walk<'a> {
             Err(_) => piece
                 .rows
                 .iter()
-                .map(|row| match read_stored(self.open, &row.entry) {
+                .map(|row| match self.read_again(row) {
                     Ok(stored) => self.row(row, &stored, &mut scratch),
                     Err(e) => Ok(Err(self.unreadable(row, &e))),
                 })
                 .collect(),
         }
+    }
+
+    /// One record, and a second time if that fails: a moment's fault must not make a damaged record of a neighbour of one, since those can be cut out.
+    fn read_again(&self, row: &Row) -> Result<Vec<u8>> {
+        read_stored(self.open, &row.entry).or_else(|_| read_stored(self.open, &row.entry))
     }
 
     fn read(&self, piece: &Piece<'_>) -> Result<Vec<u8>> {
