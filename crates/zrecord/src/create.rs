@@ -159,6 +159,7 @@ pub(crate) fn adopt_shapes(open: &Open, writer: &mut Writer, shapes: &[Shape], s
         writer.shape.cut(0)?;
         writer.shape.write(0, &bytes)?;
         writer.sync_tables()?;
+        writer.sync_names()?;
         writer.write_header(header)?;
         writer.sync()?;
         open.publish(header);

@@ -47,6 +47,8 @@ pub(crate) struct Found {
     pub(crate) bytes: [u8; Header::SIZE],
     pub(crate) state: HeaderState,
     pub(crate) slot: Option<SyncSlot>,
+    /// Whether one of the two slots is neither whole nor unwritten: if it was the newer one, the durable point is an older one.
+    pub(crate) slot_damaged: bool,
 }
 
 impl Open {
@@ -130,6 +132,24 @@ impl Open {
         *self.dictionary.write().unwrap_or_else(PoisonError::into_inner) = Some(dictionary);
     }
 
+    /// Load the dictionary if another handle installed one since.
+    pub(crate) fn follow_dictionary(&self) -> Result<()> {
+        if self.codec != Codec::ZstdDict {
+            return Ok(());
+        }
+        let load = || {
+            let found = Found::read(&*self.dir, &*self.meta)?;
+            let stated = found.slot.map_or(0, |slot| slot.dict_crc);
+            let known = |held: Arc<Dictionary>| stated == 0 || crc32c(held.bytes()) == stated;
+            if self.dictionary().is_some_and(known) { Ok(None) } else { load_dictionary(&*self.dir, &found) }
+        };
+        // A slot and a file of different moments don't fit: look again.
+        if let Some(dictionary) = load().or_else(|_| load())? {
+            self.use_dictionary(dictionary);
+        }
+        Ok(())
+    }
+
     /// A decoder for this store's records.
     pub(crate) fn decoder(&self) -> Result<Decoder> {
         let dictionary = self.dictionary();
@@ -189,12 +209,20 @@ impl Found {
         let (bytes, header, state) = read_header(dir, meta)?;
         let slots = read_start(dir, names::SYNC, SyncSlot::FILE_SIZE);
         let slots = slots.map_err(Error::io("read", dir.path().join(names::SYNC)))?;
-        Ok(Self { header, bytes, state, slot: slots.as_deref().and_then(SyncSlot::newest) })
+        let slot = slots.as_deref().and_then(SyncSlot::newest);
+        let slot_damaged = slots.as_deref().is_some_and(SyncSlot::one_is_damaged);
+        Ok(Self { header, bytes, state, slot, slot_damaged })
     }
 
     /// What would be found if the last sync had been the last thing to happen.
     pub(crate) fn of_slot(slot: SyncSlot) -> Self {
-        Self { header: slot.header, bytes: slot.header.encode(), state: HeaderState::Ours, slot: Some(slot) }
+        Self {
+            header: slot.header,
+            bytes: slot.header.encode(),
+            state: HeaderState::Ours,
+            slot: Some(slot),
+            slot_damaged: false,
+        }
     }
 }
 

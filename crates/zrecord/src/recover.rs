@@ -35,9 +35,23 @@ impl Condition {
 pub(crate) fn examine(open: &Open, found: &Found) -> Result<Condition> {
     match found.state {
         HeaderState::Ours => examine_ours(open, found),
-        HeaderState::Plain => Ok(Condition::Settled(found.header)),
+        HeaderState::Plain => examine_plain(open, found),
         HeaderState::Mismatch => examine_mismatch(open, found),
     }
+}
+
+/// A plain version 3 writer keeps the reserved bytes as they are: beside a slot of ours they can't be zero.
+fn examine_plain(open: &Open, found: &Found) -> Result<Condition> {
+    if found.slot.is_none() {
+        return Ok(Condition::Settled(found.header));
+    }
+    let expected = "those that the sync slots state, which no writer makes zero";
+    Err(Error::corrupt(
+        open.dir.path().join(names::META),
+        "the reserved bytes of the header",
+        "zeros",
+        expected,
+    ))
 }
 
 fn examine_ours(open: &Open, found: &Found) -> Result<Condition> {
@@ -59,25 +73,30 @@ fn examine_ours(open: &Open, found: &Found) -> Result<Condition> {
 }
 
 /// The intent that is to be finished, if there is one.
-pub(crate) fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
-    let path = || open.dir.path().join(names::INTENT);
+fn pending(open: &Open, header: &Header) -> Result<Option<Intent>> {
     let next = header.generation.wrapping_add(1);
+    let Some(intent) = stated(open, &|generation| generation == next)? else { return Ok(None) };
+    let beyond = intent.changes.iter().find(|change| change.record >= intent.header.length);
+    if let Some(change) = beyond {
+        let path = open.dir.path().join(names::INTENT);
+        let expected = format!("a record before {}", intent.header.length);
+        return Err(Error::corrupt(path, "a stated change", format!("record {}", change.record), expected));
+    }
+    Ok(Some(intent))
+}
+
+/// The intent that is there, if it is whole and of a generation that is `wanted`.
+pub(crate) fn stated(open: &Open, wanted: &dyn Fn(u32) -> bool) -> Result<Option<Intent>> {
+    let path = || open.dir.path().join(names::INTENT);
     let start = read_start(&*open.dir, names::INTENT, Intent::FIXED).map_err(Error::io("read", path()))?;
-    let Some(size) = start.as_deref().and_then(|start| Intent::announced(start, next)) else {
-        return Ok(None);
-    };
+    let announced = start.as_deref().and_then(Intent::announced);
+    let Some((_, size)) = announced.filter(|&(generation, _)| wanted(generation)) else { return Ok(None) };
     let file = open.dir.open(names::INTENT, Access::Read).map_err(Error::io("open", path()))?;
     if file.len().map_err(Error::io("read", path()))? != size {
         return Ok(None);
     }
     let bytes = read_small(&*open.dir, names::INTENT, size).map_err(Error::io("read", path()))?;
-    let Some(intent) = bytes.as_deref().and_then(Intent::decode) else { return Ok(None) };
-    let beyond = intent.changes.iter().find(|change| change.record >= intent.header.length);
-    if let Some(change) = beyond {
-        let expected = format!("a record before {}", intent.header.length);
-        return Err(Error::corrupt(path(), "a stated change", format!("record {}", change.record), expected));
-    }
-    Ok(Some(intent))
+    Ok(bytes.as_deref().and_then(Intent::decode))
 }
 
 /// Whether no stated change waits to be finished.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::append::Writer;
+use crate::checksum::crc32c;
 use crate::error::{Error, Result};
 use crate::format::{FLAG_SHAPES, FLAG_SUMS, Header, Sum, SyncSlot, names};
 use crate::open::{Found, Open};
@@ -37,6 +38,8 @@ pub struct Repaired {
     pub torn: u64,
     /// Whether checksums were made.
     pub sums_rebuilt: bool,
+    /// Whether the checksum of the dictionary, which nothing told any more, was made from the one that is there.
+    pub dictionary_noted: bool,
 }
 
 /// Mend the store at `path`, alone: nobody else may have it open.
@@ -87,14 +90,21 @@ pub(crate) fn repair_in(
         done.sums_rebuilt = true;
     }
     done.found.records = writer.header.length;
-    if how.drop_damaged && !done.found.damaged.is_empty() {
+    if how.drop_damaged || done.found.damaged.is_empty() {
         lower_tail(&open, &mut writer)?;
+    }
+    if how.drop_damaged && !done.found.damaged.is_empty() {
         delete::delete(&open, &mut writer, &done.found.damaged)?;
         // Of a chunk that was cut there may be nothing left.
         writer.chunks.remove_empty()?;
         done.dropped.clone_from(&done.found.damaged);
     }
     writer.sync()?;
+    if let Some(dictionary) = open.dictionary().filter(|_| !writer.states_dictionary()) {
+        // Every record that is not reported decoded with it.
+        writer.note_dictionary(crc32c(dictionary.bytes()))?;
+        done.dictionary_noted = true;
+    }
     open.release();
     Ok(done)
 }
@@ -124,6 +134,7 @@ fn rebuild_sums(open: &Open, writer: &mut Writer, report: &mut Report, watch: Wa
         watch,
     )?;
     rows::write_sums(writer, &mut kept)?;
+    writer.loc.check_segments(header.length)?;
     writer.sum.extend(header.length)?;
     writer.sync_tables()?;
     writer.sync_names()?;
@@ -134,7 +145,7 @@ fn rebuild_sums(open: &Open, writer: &mut Writer, report: &mut Report, watch: Wa
     Ok(())
 }
 
-/// Let the tail be where the tail chunk ends, if that was cut: the records behind it are about to go.
+/// Let the tail be where the tail chunk ends, if that was cut: no record lies behind it, or those that do are about to go.
 fn lower_tail(open: &Open, writer: &mut Writer) -> Result<()> {
     let header = writer.header;
     let length = match open.chunks.length(header.tail_chunk.into()) {
@@ -176,8 +187,13 @@ fn restore_header(dir: &Arc<dyn Directory>, options: &Options) -> Result<bool> {
 /// The header of the last sync, or of the last whole record behind it.
 fn header_of_files(open: &Open, slot: &SyncSlot) -> Result<Header> {
     let durable = slot.header;
-    if recover::pending(open, &durable)?.is_some() || !durable.has(FLAG_SUMS) {
-        // A change was stated after the sync, or nothing tells which records are whole.
+    // Each step of a compaction that is stated raises the generation, and the slot is written when all is done.
+    let ahead = |generation: u32| (1..1 << 31).contains(&generation.wrapping_sub(durable.generation));
+    if let Some(intent) = recover::stated(open, &ahead)? {
+        return Ok(Header { generation: intent.header.generation.wrapping_sub(1), ..durable });
+    }
+    if !durable.has(FLAG_SUMS) {
+        // Nothing tells which records are whole.
         return Ok(durable);
     }
     let shapes = if open.shape.existing(&(0..1))? > 0 { FLAG_SHAPES } else { 0 };

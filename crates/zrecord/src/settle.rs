@@ -34,8 +34,11 @@ pub(crate) fn settle(open: &Open, found: &Found, options: &Options) -> Result<()
                 open.publish(writer.header);
                 return Ok(());
             }
-            // Somebody else was quicker, and is the writer now.
-            Err(Error::Locked { .. }) => return believe(open, examine_again(open, &*open.meta)?),
+            // Somebody else was quicker, and is the writer once it has mended.
+            Err(Error::Locked { .. }) => {
+                let _quiet = lock::quiet(&*open.dir)?;
+                return believe(open, examine_again(open, &*open.meta)?);
+            }
             // No writing from here: what is there is read as it is.
             Err(Error::Io { verb, source, .. })
                 if verb == lock::VERB

@@ -88,6 +88,9 @@ impl Writer {
         }
         self.header = header;
         self.sync()?;
+        if found.slot_damaged {
+            self.write_slot(self.slot)?;
+        }
         // Also a slot that was found: its writer was perhaps killed before it was durable.
         self.sync_slots()?;
         // Only now: an older header may be the durable one until here, and need what goes.
@@ -180,6 +183,11 @@ impl Writer {
         self.sync_names()?;
         self.sync_header()?;
         self.write_slot(SyncSlot { header: self.header, ..self.slot })
+    }
+
+    /// Whether the checksum of the dictionary is recorded.
+    pub(crate) fn states_dictionary(&self) -> bool {
+        self.slot.dict_crc != 0
     }
 
     /// Record the checksum of the dictionary (0: none that can be relied upon).

@@ -58,15 +58,16 @@ impl Intent {
     /// Bytes before the changes.
     pub(crate) const FIXED: usize = 64;
 
-    /// The size of the whole file, from its first bytes, if it is an intent of this generation.
-    pub(crate) fn announced(start: &[u8], generation: u32) -> Option<u64> {
+    /// The generation that it leads to and the size of the whole file, from its first bytes, if these are an intent's.
+    pub(crate) fn announced(start: &[u8]) -> Option<(u32, u64)> {
         let fixed = start.get(..Self::FIXED)?;
         let Ok((header, HeaderState::Ours)) = Header::decode(&take(fixed, 8)) else { return None };
-        if take::<4>(fixed, 0) != MAGIC || header.generation != generation {
+        if take::<4>(fixed, 0) != MAGIC {
             return None;
         }
         let changes = u64_at(fixed, 40).checked_mul(CHANGE as u64)?;
-        changes.checked_add(u64_at(fixed, 48))?.checked_add(Self::FIXED as u64 + 4)
+        let size = changes.checked_add(u64_at(fixed, 48))?.checked_add(Self::FIXED as u64 + 4)?;
+        Some((header.generation, size))
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -148,8 +149,8 @@ mod tests {
     #[test]
     fn round_trip() {
         let bytes = sample().encode();
-        assert_eq!(Intent::announced(&bytes, 0), Some(bytes.len() as u64));
-        assert_eq!(Intent::announced(&bytes, 1), None);
+        assert_eq!(Intent::announced(&bytes), Some((0, bytes.len() as u64)));
+        assert_eq!(Intent::announced(&bytes[..60]), None);
         assert_eq!(Intent::decode(&bytes), Some(sample()));
     }
 

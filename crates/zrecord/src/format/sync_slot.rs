@@ -53,6 +53,16 @@ impl SyncSlot {
         }
     }
 
+    /// Whether one of the slots of `sync.zr` is neither valid nor zeros, as it is before it is first written.
+    pub(crate) fn one_is_damaged(file: &[u8]) -> bool {
+        [0, Self::STRIDE].iter().any(|&at| {
+            let bytes = file.get(at..).unwrap_or_default();
+            let bytes = bytes.get(..Self::SIZE).unwrap_or(bytes);
+            let whole = bytes.try_into().ok().and_then(Self::decode).is_some();
+            !whole && bytes.iter().any(|&byte| byte != 0)
+        })
+    }
+
     /// The newer valid slot of a whole `sync.zr`; bytes that are missing are as bad as bytes that are wrong.
     pub(crate) fn newest(file: &[u8]) -> Option<Self> {
         let slot = |at: usize| {

@@ -100,7 +100,7 @@ fn intent(input: &mut Input<'_>) {
         seal(&mut bytes);
     }
     let Some(intent) = Intent::decode(&bytes) else { return };
-    assert_eq!(Intent::announced(&bytes, intent.header.generation), Some(bytes.len() as u64));
+    assert_eq!(Intent::announced(&bytes), Some((intent.header.generation, bytes.len() as u64)));
     let again = intent.encode();
     assert_eq!(again.len(), bytes.len());
     assert_eq!(Intent::decode(&again), Some(intent));

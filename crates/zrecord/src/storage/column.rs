@@ -92,6 +92,13 @@ impl Column {
         (index | (self.cut.per_segment() - 1)).saturating_add(1)
     }
 
+    /// A length beyond which no entry exists.
+    pub(crate) fn bound(&self) -> Result<u64> {
+        let Some(segment) = self.files.last()? else { return Ok(0) };
+        let first = segment.checked_mul(self.cut.per_segment()).unwrap_or(u64::MAX);
+        Ok(first.saturating_add(self.files.length(segment)? / self.cut.width))
+    }
+
     /// How many of `records`, which lie in one segment, have an entry in its file.
     pub(crate) fn existing(&self, records: &Range<u64>) -> Result<u64> {
         let (segment, at) = self.cut.place(records.start);

@@ -51,6 +51,12 @@ impl NumberedFiles {
         self.get(number)?.file().len().map_err(|e| self.fail(number, e))
     }
 
+    /// The highest number of a file that there is.
+    pub(crate) fn last(&self) -> Result<Option<u64>> {
+        let names = self.dir.list().map_err(Error::io("list", self.dir.path()))?;
+        Ok(names.iter().filter_map(|name| number_of(name, self.extension)).max())
+    }
+
     /// What a failed read means: a store's files exist, and are as long as its header and table say.
     pub(crate) fn fail(&self, number: u64, e: io::Error) -> Error {
         let path = self.path(number);

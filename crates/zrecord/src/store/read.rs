@@ -98,6 +98,7 @@ impl Store {
         self.reading(|open| {
             let header = current_header(open, &*open.meta)?;
             open.check_lengths(&header)?;
+            open.follow_dictionary()?;
             open.publish(header);
             Ok(header.length)
         })

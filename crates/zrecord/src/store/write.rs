@@ -174,20 +174,26 @@ impl Store {
     }
 
     /// Give a store that keeps its shapes elsewhere (loaderx 1.x: in the schema) a shape table, and the schema that goes
-    /// with it. `shapes` has an entry a record.
+    /// with it. `shapes` has an entry a record. A store with checksums must not be open elsewhere.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there aren't as many shapes as records, else as [`Store::append`].
     pub fn adopt_shapes(&self, shapes: &[Shape], schema: &[u8]) -> Result<()> {
-        self.reading(|open| {
-            let mut slot = self.writer_guard()?;
-            let writer = self.writer(&mut slot, open)?;
+        let adopt = |open: &Open, writer: &mut Writer| {
             let expected = writer.header.length;
             if shapes.len() as u64 != expected {
                 let why = format!("got {} shapes for {expected} records", shapes.len());
                 return Err(Error::InvalidArgument(why));
             }
-            let outcome = create::adopt_shapes(open, writer, shapes, schema);
+            create::adopt_shapes(open, writer, shapes, schema)
+        };
+        if self.sums_known()? && !shapes.iter().all(Shape::is_plain) {
+            // The sums of records change that others may be reading.
+            return self.moving("moving shapes into the store", adopt);
+        }
+        self.reading(|open| {
+            let mut slot = self.writer_guard()?;
+            let outcome = adopt(open, self.writer(&mut slot, open)?);
             poison(&mut slot, outcome)
         })
     }

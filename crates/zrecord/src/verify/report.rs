@@ -26,7 +26,8 @@ pub struct Report {
     pub sound: u64,
     /// Stored bytes that were read.
     pub bytes: u64,
-    /// Whether every record has a checksum. Without (after a plain version 3 writer) raw bytes can't be told from others.
+    /// Whether every record has a checksum, and the dictionary if there is one. Without (after a plain version 3 writer) raw bytes can't be
+    /// told from others.
     pub sums_known: bool,
     /// Whether a delete or compact was cut short. Records are not looked at then: `repair`, or opening to write, finishes it first.
     pub unfinished: bool,

@@ -12,7 +12,9 @@ use crate::storage::Column;
 
 /// Rows of one read.
 const PIECE: u64 = if cfg!(any(test, fuzzing)) { 3 } else { 1 << 16 };
-/// Rows of a group, more only if they are all of one chunk: 40 bytes each.
+/// Bytes of a chunk whose rows are in one group at least, as a power of two.
+const BUCKET_BITS: u32 = if cfg!(any(test, fuzzing)) { 5 } else { 24 };
+/// Rows of a group, more only if they all begin in one bucket: 48 bytes each.
 const GROUP_ROWS: u64 = if cfg!(any(test, fuzzing)) { 5 } else { 1 << 21 };
 
 /// A row that can be right.
@@ -20,9 +22,10 @@ const GROUP_ROWS: u64 = if cfg!(any(test, fuzzing)) { 5 } else { 1 << 21 };
 pub(super) struct Row {
     pub(super) record: u64,
     pub(super) entry: Entry,
-    /// What its bytes must sum up to, where that is known.
-    pub(super) expected: Option<Sum>,
-    pub(super) shape: Shape,
+    /// What its bytes must sum up to, where that is known; once they were read, what they do sum up to.
+    pub(super) sum: Option<Sum>,
+    /// What its shape adds to that.
+    pub(super) shape: Sum,
 }
 
 impl Row {
@@ -35,9 +38,15 @@ impl Row {
         }
     }
 
-    /// The chunk whose group a row belongs to; a record without bytes names one that need not exist.
-    fn chunk(&self) -> u32 {
-        if self.entry.stored == 0 { 0 } else { self.entry.chunk }
+    /// Where a row is counted. Buckets are in the order of the bytes; a record without bytes names a chunk that need not exist.
+    fn bucket(&self) -> u64 {
+        let (chunk, offset, _) = self.place();
+        u64::from(chunk) << (u32::BITS - BUCKET_BITS) | u64::from(offset >> BUCKET_BITS)
+    }
+
+    /// The sum of these bytes as this row's.
+    pub(super) fn sum_of(&self, stored: &[u8]) -> Sum {
+        Sum(Sum::of(stored, &self.entry).0 ^ self.shape.0)
     }
 }
 
@@ -46,38 +55,40 @@ pub(super) struct Survey<'a> {
     pub(super) open: &'a Open,
     pub(super) header: &'a Header,
     pub(super) known: bool,
+    /// Records that have a row at all: a header can state any number.
+    pub(super) length: u64,
 }
 
-/// How many rows each chunk has, and between which records they are.
+/// How many rows each bucket has, and between which records they are.
 #[derive(Debug, Default)]
-pub(super) struct Chunks(BTreeMap<u32, (u64, Range<u64>)>);
+pub(super) struct Buckets(BTreeMap<u64, (u64, Range<u64>)>);
 
-/// Neighbouring chunks whose rows are looked at together.
+/// Neighbouring buckets whose rows are looked at together.
 #[derive(Debug)]
 pub(super) struct Group {
-    chunks: RangeInclusive<u32>,
+    buckets: RangeInclusive<u64>,
     records: Range<u64>,
 }
 
-impl Chunks {
+impl Buckets {
     fn count(&mut self, row: &Row) {
         let empty = (0, row.record..row.record);
-        let (count, records) = self.0.entry(row.chunk()).or_insert(empty);
+        let (count, records) = self.0.entry(row.bucket()).or_insert(empty);
         *count += 1;
         records.end = row.record + 1;
     }
 
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<(u64, Group)> = Vec::new();
-        for (&chunk, (count, records)) in &self.0 {
+        for (&bucket, (count, records)) in &self.0 {
             match groups.last_mut() {
                 Some((rows, group)) if *rows + count <= GROUP_ROWS => {
                     *rows += count;
-                    group.chunks = *group.chunks.start()..=chunk;
+                    group.buckets = *group.buckets.start()..=bucket;
                     let (a, b) = (&group.records, records);
                     group.records = a.start.min(b.start)..a.end.max(b.end);
                 }
-                _ => groups.push((*count, Group { chunks: chunk..=chunk, records: records.clone() })),
+                _ => groups.push((*count, Group { buckets: bucket..=bucket, records: records.clone() })),
             }
         }
         groups.into_iter().map(|(_, group)| group).collect()
@@ -85,64 +96,71 @@ impl Chunks {
 }
 
 impl Survey<'_> {
-    /// Look at every row once: what can't be right goes to the report, the others are counted by chunk.
-    pub(super) fn chunks(
+    /// Look at every row once: what can't be right goes to the report, the others are counted.
+    pub(super) fn buckets(
         &self,
         report: &mut Report,
         go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Chunks> {
-        let mut chunks = Chunks::default();
-        self.rows(0..self.header.length, go_on, &mut |record, row| match row {
-            Ok(row) => chunks.count(&row),
+    ) -> Result<Buckets> {
+        let mut buckets = Buckets::default();
+        self.rows(0..self.length, go_on, &mut |record, row| match row {
+            Ok(row) => buckets.count(&row),
             Err(e) => report.add_record(record, e),
         })?;
-        Ok(chunks)
+        Ok(buckets)
     }
 
-    /// The rows of a group that can be right; `damaged`, in ascending order, are known not to be. Of another one that can't be read now
-    /// nothing can be said.
+    /// The rows of a group that can be right. `known` are the records that could not be at the first look.
     pub(super) fn group(
         &self,
         group: &Group,
-        damaged: &[u64],
+        known: &[u64],
+        report: &mut Report,
         go_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        let mut lost = Ok(());
         self.rows(group.records.clone(), go_on, &mut |record, row| match row {
-            Ok(row) if group.chunks.contains(&row.chunk()) => rows.push(row),
-            Err(e) if damaged.binary_search(&record).is_err() => lost = Err(e),
+            Ok(row) if group.buckets.contains(&row.bucket()) => rows.push(row),
+            Err(e) if known.binary_search(&record).is_err() && report.damaged.last() != Some(&record) => {
+                report.add_record(record, e);
+            }
             _ => {}
         })?;
-        lost.map(|()| rows)
+        Ok(rows)
     }
 
     /// Take out rows, which are in the order of their bytes, until no two claim the same ones: of two, the one that ends later, which
-    /// takes out as few as can be.
-    pub(super) fn check_overlaps(&self, sound: &mut Vec<(Row, Sum)>, report: &mut Report) {
-        let mut kept: Vec<(Row, Sum)> = Vec::with_capacity(sound.len());
-        for (row, sum) in sound.drain(..) {
-            let before = kept.last().filter(|(before, _)| before.entry.stored > 0).map(|&(before, _)| before);
-            let Some(before) = before else {
-                kept.push((row, sum));
-                continue;
-            };
-            match overlap(self.open, (before.record, &before.entry), (row.record, &row.entry)) {
-                None => kept.push((row, sum)),
-                Some(e) if row.entry.end() >= before.entry.end() => report.add_record(row.record, e),
-                Some(_) => {
-                    let found = format!("an end at {}", before.entry.end());
-                    let expected =
-                        format!("at most {}, where record {} begins", row.entry.offset, row.record);
-                    let what = "it overlaps another record";
-                    let e = corrupt(self.open, before.record, &before.entry, what, found, expected);
-                    report.add_record(before.record, e);
-                    kept.pop();
-                    kept.push((row, sum));
+    /// takes out as few as can be. `last` is the last row of the groups before.
+    pub(super) fn check_overlaps(&self, rows: &mut Vec<Row>, last: &mut Option<Row>, report: &mut Report) {
+        let mut kept = 0;
+        for at in 0..rows.len() {
+            let Some(&row) = rows.get(at) else { continue };
+            let mut place = kept;
+            if let Some(before) = last.filter(|_| row.entry.stored > 0)
+                && let Some(e) = overlap(self.open, (before.record, &before.entry), (row.record, &row.entry))
+            {
+                if kept == 0 || row.entry.end() >= before.entry.end() {
+                    report.add_record(row.record, e);
+                    continue;
                 }
+                report.add_record(before.record, self.claims_too_much(&before, &row));
+                place = kept - 1;
+            }
+            if let Some(slot) = rows.get_mut(place) {
+                *slot = row;
+            }
+            kept = place + 1;
+            if row.entry.stored > 0 {
+                *last = Some(row);
             }
         }
-        *sound = kept;
+        rows.truncate(kept);
+    }
+
+    fn claims_too_much(&self, row: &Row, next: &Row) -> Error {
+        let found = format!("an end at {}", row.entry.end());
+        let expected = format!("at most {}, where record {} begins", next.entry.offset, next.record);
+        corrupt(self.open, row.record, &row.entry, "it overlaps another record", found, expected)
     }
 
     /// Pass each row of `records` to `visit`, in order, or what is wrong with it.
@@ -193,22 +211,22 @@ impl Survey<'_> {
                 None if with_shapes => return Err(missing(&self.open.shape, record)),
                 None => Shape::default(),
             };
-            let expected = match sums.get(i) {
+            let sum = match sums.get(i) {
                 Some(sum) => Some(Sum::decode(sum)),
                 None if self.known => return Err(missing(&self.open.sum, record)),
                 None => None,
             };
-            self.checked(Row { record, entry, expected, shape })
+            self.checked(Row { record, entry, sum, shape: Sum::default().with_shape(&shape) }, &shape)
         };
         Ok(records.enumerate().map(|(i, record)| row(i, record)).collect())
     }
 
-    fn checked(&self, row: Row) -> Result<Row> {
+    fn checked(&self, row: Row, shape: &Shape) -> Result<Row> {
         if !lies_within(&row.entry, self.header) {
             return Err(misplaced(self.open, self.header, row.record, &row.entry));
         }
-        if !row.shape.fits(row.entry.logical) {
-            let found = format!("{:?}", row.shape.0);
+        if !shape.fits(row.entry.logical) {
+            let found = format!("{:?}", shape.0);
             let expected = format!("rank + 1 and dimensions of {} bytes", row.entry.logical);
             return Err(corrupt(self.open, row.record, &row.entry, "its shape", found, expected));
         }

@@ -130,8 +130,8 @@ impl<'a> Walk<'a> {
 
     /// Check one record; the outer error is one of this machine's, not of the store's.
     fn row(&self, row: &Row, stored: &[u8], scratch: &mut Vec<u8>) -> Result<Result<Sum>> {
-        let sum = Sum::of(stored, &row.entry).with_shape(&row.shape);
-        if let Some(expected) = row.expected.filter(|&expected| expected != sum) {
+        let sum = row.sum_of(stored);
+        if let Some(expected) = row.sum.filter(|&expected| expected != sum) {
             let (found, expected) = (format!("{:#010x}", sum.0), format!("{:#010x}", expected.0));
             return Ok(Err(corrupt(self.open, row.record, &row.entry, "its checksum", found, expected)));
         }
