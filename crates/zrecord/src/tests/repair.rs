@@ -384,3 +384,137 @@ fn a_header_without_slots_is_reported() {
     let header = &dir.contents()["meta.zr"];
     assert!(Header::decode(&format::take(header, 0)).unwrap().0.has(FLAG_SUMS));
 }
+
+#[test]
+fn zeros_in_the_header_are_damage_and_no_plain_writer() {
+    for (codec, ragged) in kinds() {
+        let (dir, options, twin) = sample(codec, ragged);
+        let header = dir.contents()["meta.zr"].clone();
+        for from in 0..=22 {
+            // Zeros that end before the reserved bytes are what a plain writer leaves that deletes everything.
+            for to in 23..=32 {
+                let dir = dir.copy();
+                let mut zeros = header.clone();
+                zeros[from..to].fill(0);
+                if zeros == header {
+                    continue;
+                }
+                overwrite(&dir, "meta.zr", &zeros);
+                match open(&dir, &options) {
+                    // What is damaged is told by the slot.
+                    Ok(store) => {
+                        assert_eq!(read(&store).unwrap(), twin, "{codec:?}, zeros from {from} to {to}")
+                    }
+                    Err(_) => {
+                        assert!(!verify(&dir, &options).is_sound(), "{codec:?}, zeros from {from} to {to}");
+                        let done = repair(&dir, &options, Repair::default()).unwrap();
+                        assert!(done.header_restored);
+                        check_repaired(&dir, &options, &twin, &done);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_header_that_is_lost_in_a_compaction_costs_nothing() {
+    let (base, options, _) = sample(Codec::Raw, true);
+    let store = open(&base, &options).unwrap();
+    store.delete(&[0, 3]).unwrap();
+    let twin = read(&store).unwrap();
+    store.close().unwrap();
+    for changes in 0.. {
+        let dir = base.copy();
+        let faulty: Arc<dyn Directory> =
+            Arc::new(FaultyDirectory::new(dir.clone(), Fuse::after(changes, false)));
+        let complete = Store::open_in(faulty, options.clone()).and_then(|store| store.compact()).is_ok();
+        overwrite(&dir, "meta.zr", b"");
+        let done = repair(&dir, &options, DROP).unwrap();
+        assert!(done.header_restored && done.dropped.is_empty(), "cut at {changes}: {done:?}");
+        check_repaired(&dir, &options, &twin, &done);
+        if complete {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_damaged_slot_is_reported_and_written_anew() {
+    let (dir, options, twin) = sample(Codec::Zstd, false);
+    for at in [5, 512 + 5] {
+        let dir = dir.copy();
+        let mut slots = dir.contents()["sync.zr"].clone();
+        slots[at] ^= 1;
+        overwrite(&dir, "sync.zr", &slots);
+        let report = verify(&dir, &options);
+        assert_eq!((report.problem_count, report.sound), (1, twin.0.len() as u64), "{report:?}");
+        let done = repair(&dir, &options, Repair::default()).unwrap();
+        check_repaired(&dir, &options, &twin, &done);
+    }
+}
+
+#[test]
+fn a_dictionary_whose_checksum_was_lost_is_stated_again() {
+    let (dir, options, twin) = sample(Codec::ZstdDict, false);
+    dir.remove("sync.zr").unwrap();
+    assert!(!verify(&dir, &options).sums_known);
+    let done = repair(&dir, &options, Repair::default()).unwrap();
+    assert!(done.dictionary_noted);
+    check_repaired(&dir, &options, &twin, &done);
+    let mut dictionary = dir.contents()["dict.zr"].clone();
+    let last = dictionary.len() - 1;
+    dictionary[last] ^= 1;
+    overwrite(&dir, "dict.zr", &dictionary);
+    assert!(matches!(open(&dir, &options), Err(Error::CorruptStore { .. })));
+}
+
+#[test]
+fn a_tail_that_was_cut_off_behind_all_records_costs_nothing() {
+    let (dir, options, _) = sample(Codec::Raw, false);
+    let store = open(&dir, &options).unwrap();
+    append(&store, &[plain(record(70, 40))]).unwrap();
+    store.delete(&[store.len().unwrap() - 1]).unwrap();
+    let twin = read(&store).unwrap();
+    store.close().unwrap();
+    let names = dir.list().unwrap();
+    let last = names
+        .iter()
+        .filter(|name| name.ends_with(".chunk"))
+        .max_by_key(|name| name.len() * 100 + usize::from(name.as_bytes()[0]))
+        .unwrap();
+    let bytes = dir.contents()[last].clone();
+    overwrite(&dir, last, &bytes[..bytes.len() - 1]);
+    assert!(open(&dir, &options).is_err());
+    let done = repair(&dir, &options, Repair::default()).unwrap();
+    assert!(done.dropped.is_empty());
+    check_repaired(&dir, &options, &twin, &done);
+}
+
+#[test]
+fn a_forged_length_is_one_problem_and_soon_told() {
+    let (dir, options, twin) = sample(Codec::Raw, false);
+    let header: [u8; Header::SIZE] = dir.contents()["meta.zr"].as_slice().try_into().unwrap();
+    let header = Header::decode(&header).unwrap().0;
+    for length in [1 << 40, u64::MAX] {
+        let forged = Header { length, generation: header.generation + 1, ..header };
+        overwrite(&dir, "meta.zr", &forged.encode());
+        let report = verify(&dir, &options);
+        assert!(report.problem_count < 5 && report.damaged.is_empty(), "{report:?}");
+        assert_eq!(report.sound, twin.0.len() as u64);
+        assert!(repair(&dir.copy(), &options, Repair { rebuild_sums: true, drop_damaged: true }).is_err());
+    }
+}
+
+#[test]
+fn a_reader_finds_the_dictionary_that_was_installed_since() {
+    let options = small(Codec::ZstdDict);
+    let dir = MemoryDirectory::new();
+    let writer = Store::create_in(Arc::new(dir.clone()), options.clone()).unwrap();
+    let reader = open(&dir, &options).unwrap();
+    apply(&(Arc::new(dir.clone()) as _), &options, &mut Some(writer), &Op::InstallDict).unwrap();
+    let writer = open(&dir, &options).unwrap();
+    append(&writer, &[plain(record(1, 50))]).unwrap();
+    assert_eq!(reader.refresh().unwrap(), 1);
+    assert_eq!(read(&reader).unwrap().0, [plain(record(1, 50))]);
+}
