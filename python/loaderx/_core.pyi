@@ -39,6 +39,7 @@ class Repaired(TypedDict):
     finished: bool
     torn: int
     sums_rebuilt: bool
+    dictionary_noted: bool
 
 class ZrecordError(RuntimeError):
     """Base of the errors that are about a store rather than about an argument."""

@@ -6,6 +6,7 @@ import _thread
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -13,7 +14,13 @@ import pytest
 from loaderx import MSDataset, Zrecord, repair, verify
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
-from loaderx.zrecord import CorruptRecordError, StoreLockedError, ZrecordError
+from loaderx.zrecord import (
+    CorruptRecordError,
+    CorruptStoreError,
+    StaleStoreError,
+    StoreLockedError,
+    ZrecordError,
+)
 from support import same
 
 ROWS = np.arange(60 * 25, dtype=np.int32).reshape(60, 25)
@@ -205,3 +212,67 @@ def test_damage_in_one_stream_goes_from_all(tmp_path: Path) -> None:
             assert same(streams["token"][i], ROWS[origin, : origin % 7])
     assert all(report.ok for report in MSDataset.verify(tmp_path).values())
     assert MSDataset.drop_damaged(tmp_path).size == 0
+
+
+def two_streams(home: Path) -> None:
+    from_numpy(home / "a", ROWS, "raw")
+    from_numpy(home / "b", ROWS, "raw")
+
+
+def test_a_stream_of_several_is_not_cut_alone(tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    flip(tmp_path / "b" / "0.chunk", 100)
+    with pytest.raises(ValueError, match=r"neighbours \['a'\] .* MSDataset.drop_damaged"):
+        repair(tmp_path / "b", drop_damaged=True)
+    assert repair(tmp_path / "b").dropped.size == 0
+    assert MSDataset.drop_damaged(tmp_path).tolist() == [1]
+    flip(tmp_path / "b" / "0.chunk", 0)
+    assert repair(tmp_path / "b", drop_damaged=True, alone=True).dropped.tolist() == [0]
+
+
+def test_what_was_looked_at_must_still_be_there_to_be_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_streams(tmp_path)
+    flip(tmp_path / "b" / "0.chunk", 59 * 100)
+    check = MSDataset.verify
+
+    def checked_too_early(path: Path, **options: Any) -> Any:
+        reports = check(path, **options)
+        with MSDataset(path) as streams:
+            streams.delete([0])
+        return reports
+
+    monkeypatch.setattr(MSDataset, "verify", checked_too_early)
+    with pytest.raises(StaleStoreError, match="nothing was deleted"):
+        MSDataset.drop_damaged(tmp_path)
+    monkeypatch.undo()
+    assert MSDataset.drop_damaged(tmp_path).tolist() == [0]
+    with MSDataset(tmp_path) as streams:
+        assert len(streams) == 58
+        assert same(streams["a"][:], streams["b"][:])
+
+
+def test_damage_that_is_not_that_of_records_is_not_passed_over(tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    (tmp_path / "b" / "0.sum").unlink()
+    with pytest.raises(CorruptStoreError):
+        MSDataset.drop_damaged(tmp_path)
+    done = repair(tmp_path / "b")
+    assert "rebuild_sums=True takes the bytes as they are" in str(done)
+    repair(tmp_path / "b", rebuild_sums=True)
+    assert MSDataset.drop_damaged(tmp_path).size == 0
+
+
+def test_a_stream_that_lost_its_schema_is_missed(tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    (tmp_path / "b" / "schema.msgpack").unlink()
+    with pytest.raises(CorruptStoreError, match="schema"):
+        MSDataset(tmp_path)
+    with MSDataset(tmp_path, ["a"]) as streams, pytest.raises(ValueError, match=r"has the streams \['b'\] too"):
+        streams.delete([0])
+
+
+def test_progress_must_be_callable(tmp_path: Path) -> None:
+    path, number = dense(tmp_path), 3
+    for work in (verify, repair):
+        with pytest.raises(TypeError, match="progress: expected a function"):
+            work(path, progress=number)  # type: ignore[arg-type]

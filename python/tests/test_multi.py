@@ -168,7 +168,7 @@ def test_what_can_not_be_taken_back_is_said(root: Path, monkeypatch: pytest.Monk
         with pytest.raises(ZeroDivisionError) as caught:
             ds.append(part([0, 1]))
         if sys.version_info >= (3, 11):
-            assert "stream 'image' keeps records 12 to 14 that the others lack" in caught.value.__notes__[0]
+            assert "stream 'image' keeps records from 12 on that the others lack" in caught.value.__notes__[0]
     with pytest.raises(ValueError, match="'image': 14, 'label': 14, 'token': 12"):
         MSDataset(root)
     other_reader.close()
@@ -226,3 +226,27 @@ def test_an_error_of_a_record_source_arrives_as_it_is(root: Path) -> None:
 
     with MSDataset(root) as ds, pytest.raises(Odd):
         ds.append(part([0]) | {"token": records()})
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_append_that_is_interrupted_right_after_a_stream_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """As Ctrl-C does: the native call has returned, and nothing has noted that it did."""
+    from_numpy(tmp_path / "a", np.arange(10), "raw")
+    from_numpy(tmp_path / "b", np.arange(10), "raw")
+    with MSDataset(tmp_path) as ds:
+        write = DenseDataset._write
+
+        def interrupted(stream: DenseDataset, checked: Any) -> int:
+            write(stream, checked)
+            if stream is list(ds.streams.values())[after]:
+                raise KeyboardInterrupt
+            return 10
+
+        monkeypatch.setattr(DenseDataset, "_write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ds.append({"a": np.arange(3), "b": np.arange(3)})
+        monkeypatch.undo()
+        assert len(ds["a"]) == len(ds["b"]) == 10
+        assert ds.append({"a": np.arange(3), "b": np.arange(3)}) == 10

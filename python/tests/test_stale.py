@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -121,11 +120,12 @@ def test_records_do_not_move_under_a_forked_child_that_reads(store: tuple[Path, 
     ds = dataset(path, kind)
     assert are(kind, ds[:], THERE)
     reading, telling = os.pipe()
+    waiting, going_on = os.pipe()
 
     def read_twice() -> bool:
         first = are(kind, ds[:], THERE)
         os.write(telling, b"x")
-        time.sleep(0.5)
+        os.read(waiting, 1)
         return first and are(kind, ds[:], THERE)
 
     child = in_forked_child(read_twice)
@@ -138,6 +138,7 @@ def test_records_do_not_move_under_a_forked_child_that_reads(store: tuple[Path, 
     ds.close()
     with dataset(path, kind) as other, pytest.raises(StoreLockedError, match="needs the store alone"):
         other.delete([0, 7])
+    os.write(going_on, b"x")
     finish.join(PATIENCE)
     assert answers == ["True"]
     os.close(reading)

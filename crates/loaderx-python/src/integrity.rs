@@ -31,6 +31,7 @@ pub(crate) struct Repaired<'py> {
     finished: bool,
     torn: u64,
     sums_rebuilt: bool,
+    dictionary_noted: bool,
 }
 
 /// Read and check everything in the store at `path`. `progress(done, total)` is called now and then, in records.
@@ -60,6 +61,7 @@ pub(crate) fn repair(
         finished: done.finished,
         torn: done.torn,
         sums_rebuilt: done.sums_rebuilt,
+        dictionary_noted: done.dictionary_noted,
     })
 }
 

@@ -15,7 +15,7 @@ from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import shape_of
-from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, ZrecordError
+from loaderx.zrecord import CorruptStoreError, PathLike, StaleStoreError, Zrecord, ZrecordError
 
 if TYPE_CHECKING:
     from loaderx.dataset.schema import Schema
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], object]
 
 BLOCK = 1 << 16
+KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Report:
     bytes: int
     """Stored bytes that were read."""
     sums_known: bool
-    """Whether every record has a checksum; after a plain version 3 writer (loaderx 1.x) only `repair` makes them."""
+    """Whether every record, and the dictionary if there is one, has a checksum; where loaderx 1.x wrote, `repair` makes them."""
     unfinished: bool
     """A delete or compact was cut short: `repair`, or opening to write, finishes it. Records are not looked at before."""
     torn: int
@@ -70,7 +71,9 @@ class Report:
         state = "sound" if self.ok else f"{self.problem_count:,} problem{'s' if self.problem_count > 1 else ''}"
         lines = [f"{self.path}: {state}; {self.sound:,} of {self.records:,} records right, {self.bytes:,} bytes read"]
         if self.records and not self.sums_known:
-            lines.append("  checksums are unknown (a plain version 3 writer changed the store); repair makes them")
+            lines.append(
+                "  checksums are unknown (loaderx 1.x changed the store, or making them was interrupted); repair makes them"
+            )
         if self.torn:
             lines.append(
                 f"  {self.torn:,} torn records behind the last sync are not counted; the next writer drops them"
@@ -97,6 +100,8 @@ class Repaired:
     """So many appended records that a crash had left in part were dropped."""
     sums_rebuilt: bool
     """Checksums were made."""
+    dictionary_noted: bool
+    """The checksum of the dictionary, which nothing told any more, was made from the one that is there."""
 
     def __str__(self) -> str:
         done = {
@@ -104,12 +109,20 @@ class Repaired:
             "finished a delete or compact": self.finished,
             f"dropped {self.torn:,} torn records": self.torn,
             "made checksums": self.sums_rebuilt,
+            "noted the checksum of the dictionary": self.dictionary_noted,
             f"cut out {self.dropped.size:,} damaged records": self.dropped.size,
         }
         left = self.found.damaged.size - self.dropped.size
-        lines = [name for name, was_done in done.items() if was_done] or ["nothing was to be done"]
+        lines = [name for name, was_done in done.items() if was_done]
+        if not lines:
+            lines.append("nothing was to be done" if self.found.ok else "nothing was mended")
         if left:
-            lines.append(f"{left:,} damaged records stay; drop_damaged=True cuts them out")
+            lines.append(f"{left:,} damaged records stay; drop_damaged=True cuts them out (see MSDataset for streams)")
+            if any(".sum" in problem.message for problem in self.found.problems):
+                lines.append("a checksum table is damaged: rebuild_sums=True takes the bytes as they are")
+        others = self.found.problem_count - self.found.damaged.size
+        if others > 0:
+            lines.append(f"of {others:,} problems that are not those of records, verify tells which are left")
         return f"{self.found.path}: {'; '.join(lines)}"
 
 
@@ -118,7 +131,7 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
 
     Checked are the header and its copies, the dictionary, the schema, every row of the tables (within the store, of a length and shape
     that fit the schema), that no two records share bytes, and the bytes of each record against its checksum, decoded too if
-    compressed. Others may read and append meanwhile. Takes about 100 MiB of memory; Ctrl-C ends it.
+    compressed. Others may read and append meanwhile. Takes about 200 MiB of memory; Ctrl-C ends it.
 
     Args:
         path: directory of the store; for several streams see `MSDataset.verify`.
@@ -130,6 +143,7 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
         OSError: it may not be read.
     """
     path = Path(path)
+    check_progress(progress)
     found = _core.verify(path, progress)
     report = as_report(path, found)
     if (path / schemas.FILE).exists():
@@ -138,7 +152,12 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
 
 
 def repair(
-    path: PathLike, *, drop_damaged: bool = False, rebuild_sums: bool = False, progress: Progress | None = None
+    path: PathLike,
+    *,
+    drop_damaged: bool = False,
+    rebuild_sums: bool = False,
+    alone: bool = False,
+    progress: Progress | None = None,
 ) -> Repaired:
     """Make a store whole again; nobody else may have it open.
 
@@ -150,13 +169,18 @@ def repair(
         drop_damaged: cut out the records that are damaged. As in a delete, records from the end take their indices. Not for a stream of
             several: see `MSDataset.drop_damaged`.
         rebuild_sums: take all bytes as they are and make all checksums anew: for when the checksums are what is damaged.
+        alone: drop even where the store looks like one of several streams: it has a neighbour of as many records.
         progress: as for `verify`.
 
     Raises:
+        ValueError: records were to be dropped from what looks like a stream of several.
         As `verify`, and StoreLockedError if another handle has the store open. A damaged dictionary can't be mended.
     """
     path = Path(path)
+    check_progress(progress)
     if drop_damaged:
+        if not alone:
+            refuse_a_stream(path)
         adopt_listed_shapes(path)
     done = _core.repair(path, drop_damaged, rebuild_sums, progress)
     return Repaired(
@@ -166,7 +190,40 @@ def repair(
         finished=done["finished"],
         torn=done["torn"],
         sums_rebuilt=done["sums_rebuilt"],
+        dictionary_noted=done["dictionary_noted"],
     )
+
+
+def check_progress(progress: object) -> None:
+    """TypeError for what can't be called."""
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress: expected a function of (done, total), found {progress!r}")
+
+
+def refuse_a_stream(path: Path) -> None:
+    """ValueError if a neighbour has as many records: dropping some here would part the others from theirs."""
+    directory = path.absolute().parent
+    try:
+        length = length_of(path)
+        alike = [child.name for child in directory.iterdir() if child.name != path.name and length_of(child) == length]
+    except (OSError, ZrecordError):
+        return  # what can't be looked at is no reason to refuse
+    if alike and length:
+        raise ValueError(
+            f"{path}: its neighbours {alike} have as many records, so it may be one of several streams. "
+            "MSDataset.drop_damaged drops from all of them; alone=True drops from this store alone"
+        )
+
+
+def length_of(path: Path) -> int | None:
+    """The number of records that the header of a dataset states; None where there is no dataset."""
+    if not (path / schemas.FILE).is_file():
+        return None
+    try:
+        header = (path / "meta.zr").read_bytes()
+    except OSError:
+        return None
+    return int.from_bytes(header[14:22], "little")
 
 
 def adopt_listed_shapes(path: Path) -> None:
@@ -199,32 +256,46 @@ def as_report(path: Path, found: _core.Report) -> Report:
 
 def with_schema_checked(report: Report) -> Report:
     """The report, and what of the store is not as its schema says."""
+    misfits = Misfits()
     try:
         schema = schemas.read(report.path)
         if report.unfinished or (not report.ok and not report.records):
             return report  # it does not open
-        problems = schema_problems(report, schema)
+        misfits.look(report, schema)
     except CorruptStoreError as error:
-        problems = [Problem(str(error))]
-    kept = report.problems + tuple(problems[: max(0, 100 - len(report.problems))])
-    return replace(report, problems=kept, problem_count=report.problem_count + len(problems))
+        misfits.add(str(error))
+    kept = report.problems + tuple(misfits.kept[: max(0, KEPT - len(report.problems))])
+    return replace(report, problems=kept, problem_count=report.problem_count + misfits.count)
 
 
-def schema_problems(report: Report, schema: Schema) -> list[Problem]:
-    """Where the sound records are not what the schema says."""
-    problems: list[Problem] = []
-    with Zrecord(report.path, read_only=True) as store:
-        if store.codec != schema.codec:
-            problems.append(Problem(f"{schemas.FILE}: expected codec {store.codec!r}, found {schema.codec!r}"))
-        if schema.shapes is not None and len(schema.shapes) != len(store):
-            problems.append(Problem(f"{schemas.FILE}: expected {len(store)} shapes, found {len(schema.shapes)}"))
-            return problems
-        for start in range(0, report.records, BLOCK):
-            idxs = np.arange(start, min(start + BLOCK, report.records), dtype=np.uint64)
-            idxs = np.setdiff1d(idxs, report.damaged, assume_unique=True)
-            for record in idxs[~fitting(store, schema, idxs)].tolist():
-                problems.append(Problem(f"record {record}: its length or shape does not fit the schema", record))
-    return problems
+class Misfits:
+    """Where the sound records are not what the schema says: how many, and the first hundred."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.kept: list[Problem] = []
+
+    def add(self, message: str, record: int | None = None) -> None:
+        """Note one."""
+        self.count += 1
+        if len(self.kept) < KEPT:
+            self.kept.append(Problem(message, record))
+
+    def look(self, report: Report, schema: Schema) -> None:
+        """Compare every record's length and shape. StaleStoreError if records were deleted since the report."""
+        with Zrecord(report.path, read_only=True) as store:
+            if len(store) < report.records:
+                raise StaleStoreError(f"{report.path}: records were deleted while it was checked; check it again")
+            if store.codec != schema.codec:
+                self.add(f"{schemas.FILE}: expected codec {store.codec!r}, found {schema.codec!r}")
+            if schema.shapes is not None and len(schema.shapes) != len(store):
+                self.add(f"{schemas.FILE}: expected {len(store)} shapes, found {len(schema.shapes)}")
+                return
+            for start in range(0, report.records, BLOCK):
+                idxs = np.arange(start, min(start + BLOCK, report.records), dtype=np.uint64)
+                idxs = np.setdiff1d(idxs, report.damaged, assume_unique=True)
+                for record in idxs[~fitting(store, schema, idxs)].tolist():
+                    self.add(f"record {record}: its length or shape does not fit the schema", record)
 
 
 def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

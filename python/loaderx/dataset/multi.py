@@ -18,7 +18,16 @@ from loaderx.dataset.index import Indices, indices
 from loaderx.dataset.integrity import Progress, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
-from loaderx.zrecord import Io, PathLike, Verify, Zrecord, ZrecordError, refuse_pickling_a_writer
+from loaderx.zrecord import (
+    CorruptStoreError,
+    Io,
+    PathLike,
+    StaleStoreError,
+    Verify,
+    Zrecord,
+    ZrecordError,
+    refuse_pickling_a_writer,
+)
 
 
 class MSDataset(Closing):
@@ -143,7 +152,9 @@ class MSDataset(Closing):
             TypeError, ValueError: names or values that do not fit; all are checked before the first stream is written.
             ValueError: the streams are of unequal length, or the dataset was opened without some of them.
             StoreLockedError: another handle is the writer of a stream.
-            If writing a stream fails, the records that earlier streams already got are taken back, and the error is raised.
+            If writing a stream fails, the records that earlier streams already got are deleted again, and the error is raised.
+            Where they can't be (somebody else has such a stream open, or the disk is full), a note on the error says so, and
+            `repair` cuts them.
         """
         checked = self._checked(records)
         with self._change():
@@ -205,27 +216,26 @@ class MSDataset(Closing):
             )
 
     def _write(self, checked: Mapping[str, Any]) -> int:
-        written: dict[str, range] = {}
         first = self._length
         try:
             for name, stream in self._streams.items():
-                first = stream._write(checked[name])
-                written[name] = range(first, first + checked[name][0])
+                stream._write(checked[name])
         except BaseException as error:
-            self._take_back(written, error)
+            self._take_back(first, error)
             raise
         return first
 
-    def _take_back(self, written: Mapping[str, range], error: BaseException) -> None:
-        """Delete what the streams in `written` got after the others failed: exactly these records, which are their last."""
-        for name, records in written.items():
+    def _take_back(self, length: int, error: BaseException) -> None:
+        """Delete what streams got from `length` on, which nobody but this dataset can have written.
+
+        Their own lengths tell: Ctrl-C can come right after a stream was written to.
+        """
+        for name, store in self._stores().items():
             try:
-                self._streams[name].delete(list(records))
+                if len(store) > length:
+                    store.delete(np.arange(length, len(store), dtype=np.uint64))
             except (ZrecordError, OSError, ValueError) as failure:  # ValueError: another thread closed it
-                add_note(
-                    error,
-                    f"stream {name!r} keeps records {records.start} to {records.stop} that the others lack: {failure}",
-                )
+                add_note(error, f"stream {name!r} keeps records from {length} on that the others lack: {failure}")
 
     def delete(self, index: Any) -> None:
         """Remove the selected records from every stream; see `DenseDataset.delete`.
@@ -237,8 +247,14 @@ class MSDataset(Closing):
             ValueError: the streams are of unequal length, or the dataset was opened without some of them.
             OSError, ZrecordError: as for `DenseDataset.delete`. If a stream was changed already, this dataset is closed.
         """
+        self._delete(index)
+
+    def _delete(self, index: Any, expected: Mapping[str, int] | None = None) -> None:
+        """As `delete`; StaleStoreError if the streams are not of the `expected` generations."""
         with self._change(), held(self._stores(), "delete") as lengths:
             self._refuse_without_some("delete")
+            if expected is not None and expected != self._generations():
+                raise StaleStoreError(f"{self.path}: records were moved since they were looked at; nothing was deleted")
             self._length = equal_length(self.path, lengths)
             idxs = np.unique(indices(index, self._length))
             if idxs.size == 0:
@@ -247,8 +263,7 @@ class MSDataset(Closing):
                 if isinstance(stream, RaggedDataset):
                     stream._adopt_listed_shapes()  # this can be refused, and later on nothing may be
                 stream.sync()
-            generations = {name: store.generation for name, store in self._stores().items()}
-            self._delete_everywhere(pending.Delete(self._length, idxs, generations))
+            self._delete_everywhere(pending.Delete(self._length, idxs, self._generations()))
             self._length -= idxs.size
 
     def _delete_everywhere(self, change: pending.Delete) -> None:
@@ -279,6 +294,9 @@ class MSDataset(Closing):
 
     def _stores(self) -> dict[str, Zrecord]:
         return {name: stream._store for name, stream in self._streams.items()}
+
+    def _generations(self) -> dict[str, int]:
+        return {name: store.generation for name, store in self._stores().items()}
 
     def compact(self) -> None:
         """Reclaim the bytes of deleted records in every stream; see `DenseDataset.compact`."""
@@ -342,13 +360,25 @@ class MSDataset(Closing):
             The indices that the deleted records had, ascending.
 
         Raises:
-            As `verify`, opening, and `delete`.
+            As `verify`, opening, and `delete`; StaleStoreError if somebody deleted meanwhile, CorruptStoreError for damage that is
+            not that of records: nothing was deleted then.
         """
+        with cls(path, read_only=True) as streams:
+            expected = streams._generations()
         reports = cls.verify(path, progress=progress)
+        for name, report in reports.items():
+            others = report.problem_count - report.damaged.size
+            if others:
+                what = next(
+                    (str(problem) for problem in report.problems if problem.record is None), "see MSDataset.verify"
+                )
+                raise CorruptStoreError(
+                    f"{path}: stream {name!r} has {others} problems that are not those of records: {what}"
+                )
         damaged: Indices = np.unique(np.concatenate([report.damaged for report in reports.values()]))
         if damaged.size:
             with cls(path) as streams:
-                streams.delete(damaged)
+                streams._delete(damaged, expected)
         return damaged
 
     def sync(self) -> None:

@@ -22,8 +22,10 @@ POLL = 0.01
 
 
 def found(directory: Path) -> list[str]:
-    """The names of all streams in `directory`: the children with a schema, sorted."""
-    return sorted(child.name for child in directory.iterdir() if (child / schemas.FILE).is_file())
+    """The names of all streams in `directory`, sorted: the children with a schema, and those that lost it, which must not be left out."""
+    return sorted(
+        child.name for child in directory.iterdir() if (child / schemas.FILE).is_file() or Store.exists(child)
+    )
 
 
 def named(directory: Path, names: Iterable[str] | None) -> list[str]:
@@ -107,7 +109,8 @@ def equal_length(directory: Path, lengths: Mapping[str, int]) -> int:
     if len(set(lengths.values())) != 1:
         shortest = min(lengths.values())
         raise ValueError(
-            f"{directory}: expected streams of one length, found {dict(lengths)}: a writer was cut between two streams; "
-            f"MSDataset.repair({str(directory)!r}) cuts them to the {shortest} records that all of them have"
+            f"{directory}: expected streams of one length, found {dict(lengths)}: a writer was cut between two streams, or one of them "
+            f"was changed on its own. After a cut append MSDataset.repair({str(directory)!r}) cuts them to the {shortest} records that "
+            "all of them have; after a deletion from one of them that would put wrong records together"
         )
     return next(iter(lengths.values()))
