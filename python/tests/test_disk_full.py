@@ -25,9 +25,9 @@ REASON = "No space left on device|File too large"
 
 
 @pytest.fixture(params=["disk", "files"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+def disk(request: pytest.FixtureRequest, tmp_path: Path, memory: Path) -> Iterator[Disk]:
     if request.param == "files":
-        with small_files(tmp_path / "small", 300 << 10) as files:
+        with small_files(memory / "small", 300 << 10) as files:
             yield files
         return
     with small_disk(tmp_path / "small", 2 << 20) as mounted:
@@ -59,7 +59,8 @@ def done(disk: Disk, work: Callable[[], Any]) -> bool:
 
 
 def refused(ds: Dataset, kind: Kind) -> None:
-    """After a failed write the writer refuses everything, says why, and touches nothing."""
+    """After a failed write the writer refuses everything, says why, and touches nothing. What was half written takes no space."""
+    assert not list(ds.path.glob("*.tmp"))
     with unchanged(ds.path):
         for write in (lambda: ds.append(batch(kind, [1])), lambda: ds.delete(0), ds.compact, ds.sync):
             with pytest.raises(ZrecordError, match=f"earlier write.*({REASON}).*reopen"):
@@ -196,9 +197,9 @@ def test_delete_and_compact_on_a_full_disk(mounted: SmallDisk, kind: Kind, chunk
 
 @pytest.mark.parametrize("limit", [100, 9000, 25000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_that_stops_half_way(tmp_path: Path, kind: Kind, limit: int) -> None:
+def test_a_change_that_stops_half_way(memory: Path, kind: Kind, limit: int) -> None:
     """Files may not be written to beyond the limit, so a change is stated and can't be finished: nobody reads half of it."""
-    with small_files(tmp_path / "small", limit) as files:
+    with small_files(memory / "small", limit) as files:
         path = files.path / "s"
         there = written(path, kind, 2000, chunk_limit=4096)
         for change in ("delete", "compact"):
