@@ -24,7 +24,7 @@ fn scenario(ragged: bool) -> Vec<Op> {
     let rows = |range: std::ops::Range<u64>| -> Vec<Row> {
         let row = |i: u64| {
             let bytes = record(i, usize::try_from(i * 7 % 5 * 6).unwrap());
-            if ragged && i > 5 && i % 3 > 0 { shaped(bytes, 2) } else { plain(bytes) }
+            if ragged && i > 5 && !i.is_multiple_of(3) { shaped(bytes, 2) } else { plain(bytes) }
         };
         range.map(row).collect()
     };
@@ -79,7 +79,7 @@ impl Scene {
             return;
         }
         let file = if matches!(e, Error::Locked { .. }) { "" } else { name.trim_end_matches(".tmp") };
-        assert!(text.contains(&format!("memory/{file}").trim_end_matches('/')), "{case}: {text}");
+        assert!(text.contains(format!("memory/{file}").trim_end_matches('/')), "{case}: {text}");
         assert!(text.contains("os error"), "{case}: {text}");
     }
 
