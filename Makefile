@@ -48,6 +48,12 @@ test-killed: build ## kill writers 300 times (about five minutes; part of the te
 test-stress: build ## readers beside a writer for 30 s (part of the tests with 5 s)
 	LOADERX_STRESS_SECONDS=30 $(BIN)/pytest python/tests/test_stress.py -o log_cli=true --log-cli-level=INFO
 
+# Each takes up to 5 GiB of memory, and 11 GiB on the disk of TMPDIR. Some ten minutes, as fast as that disk is.
+.PHONY: test-large
+test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of memory, 11 GiB of disk)
+	cargo test --release -p zrecord --test large -- --ignored --test-threads=1 --nocapture
+	LOADERX_LARGE=1 $(BIN)/pytest python/tests/test_large.py
+
 .PHONY: test-torch
 test-torch: build $(VENV)/.torch ## datasets under PyTorch's DataLoader (fetches torch: some 5 GB on disk)
 	$(BIN)/pytest python/tests/test_torch.py

@@ -37,7 +37,7 @@ impl Fuse {
         Arc::new(Self { left: AtomicU64::new(changes), torn: AtomicBool::new(torn), ..Self::never() })
     }
 
-    /// One call will fail with `errno`, be it a change or not, once it is said which; all others succeed. `torn` as above.
+    /// One call will fail with `errno`, a change or not (never for want of space), once it is said which; all others succeed. `torn` as above.
     #[cfg(test)]
     pub(crate) fn once(errno: i32, torn: bool) -> Arc<Self> {
         Arc::new(Self { errno, torn: AtomicBool::new(torn), ..Self::never() })
@@ -76,7 +76,7 @@ impl Fuse {
 
     /// Before a call that changes something.
     fn change(&self, verb: &'static str, name: &str) -> io::Result<()> {
-        self.look(verb, name)?;
+        self.call(verb, name)?;
         let take = |left: u64| left.checked_sub(1);
         match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
             Ok(_) => Ok(()),
@@ -84,8 +84,12 @@ impl Fuse {
         }
     }
 
-    /// Before a call that changes nothing.
+    /// Before a call that changes nothing: it fails for everything but want of space.
     fn look(&self, verb: &'static str, name: &str) -> io::Result<()> {
+        if self.errno == rustix::io::Errno::NOSPC.raw_os_error() { Ok(()) } else { self.call(verb, name) }
+    }
+
+    fn call(&self, verb: &'static str, name: &str) -> io::Result<()> {
         // Wraps around after the failing one, and isn't back at 0 before the end of the world.
         if self.calls.fetch_sub(1, Ordering::SeqCst) > 0 {
             return Ok(());
