@@ -151,7 +151,7 @@ pub(crate) fn check_records(
 /// How many records the tables can have rows for. Missing rows are looked for one by one up to a length that is likely; a header that
 /// states more is one problem.
 fn rows_that_can_be(open: &Open, header: &Header, report: &mut Report) -> Result<u64> {
-    const LISTED: u64 = 1 << 24;
+    const LISTED: u64 = if cfg!(any(test, fuzzing)) { 1 << 8 } else { 1 << 24 };
 
     let bound = open.loc.bound()?;
     if header.length.saturating_sub(bound) <= LISTED {
