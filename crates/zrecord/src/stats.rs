@@ -1,8 +1,8 @@
 //! Space in use.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::CHUNK_LIMIT;
 use crate::open::Open;
 use crate::rows;
@@ -35,12 +35,12 @@ pub(crate) fn stats(open: &Open) -> Result<Stats> {
         Ok(())
     })?;
     let mut chunk_bytes = u64::from(header.tail_offset);
-    for chunk in 0..header.tail_chunk {
-        let length = match open.chunks.length(chunk.into()) {
-            // A chunk of which no record is left need not exist.
-            Err(Error::CorruptStore { .. }) if !ends.contains_key(&chunk) => 0,
-            length => length?,
-        };
+    // A chunk of which no record is left need not exist; the header can name any number of them.
+    let there = open.chunks.numbers()?.into_iter().filter_map(|number| u32::try_from(number).ok());
+    let chunks: BTreeSet<u32> =
+        there.chain(ends.keys().copied()).filter(|&chunk| chunk < header.tail_chunk).collect();
+    for chunk in chunks {
+        let length = open.chunks.length(chunk.into())?;
         // A plain version 3 writer makes its chunk files 4 GiB long from the start, as holes: there the records tell.
         let preallocated = length >= u64::from(CHUNK_LIMIT);
         chunk_bytes += if preallocated { ends.get(&chunk).map_or(0, |&end| end.min(length)) } else { length };

@@ -94,7 +94,7 @@ impl Column {
 
     /// A length beyond which no entry exists.
     pub(crate) fn bound(&self) -> Result<u64> {
-        let Some(segment) = self.files.last()? else { return Ok(0) };
+        let Some(segment) = self.files.numbers()?.into_iter().max() else { return Ok(0) };
         let first = segment.saturating_mul(self.cut.per_segment());
         Ok(first.saturating_add(self.files.length(segment)? / self.cut.width))
     }

@@ -20,6 +20,11 @@ fn number_of(name: &str, extension: &str) -> Option<u64> {
     (file_name(number, extension) == name).then_some(number)
 }
 
+fn numbers(dir: &dyn Directory, extension: &str) -> Result<Vec<u64>> {
+    let names = dir.list().map_err(Error::io("list", dir.path()))?;
+    Ok(names.iter().filter_map(|name| number_of(name, extension)).collect())
+}
+
 /// The reading side: each file is opened when it is first needed.
 #[derive(Debug)]
 pub(crate) struct NumberedFiles {
@@ -51,10 +56,9 @@ impl NumberedFiles {
         self.get(number)?.file().len().map_err(|e| self.fail(number, e))
     }
 
-    /// The highest number of a file that there is.
-    pub(crate) fn last(&self) -> Result<Option<u64>> {
-        let names = self.dir.list().map_err(Error::io("list", self.dir.path()))?;
-        Ok(names.iter().filter_map(|name| number_of(name, self.extension)).max())
+    /// The numbers of the files that there are.
+    pub(crate) fn numbers(&self) -> Result<Vec<u64>> {
+        numbers(&*self.dir, self.extension)
     }
 
     /// What a failed read means: a store's files exist, and are as long as its header and table say.
@@ -140,9 +144,7 @@ impl NumberedWriter {
 
     /// The files that there are with numbers in `range`.
     fn numbers(&self, range: impl RangeBounds<u64>) -> Result<Vec<u64>> {
-        let names = self.dir.list().map_err(Error::io("list", self.dir.path()))?;
-        let numbers = names.iter().filter_map(|name| number_of(name, self.extension));
-        Ok(numbers.filter(|number| range.contains(number)).collect())
+        Ok(numbers(&*self.dir, self.extension)?.into_iter().filter(|number| range.contains(number)).collect())
     }
 
     /// How many of the files before `end` there are.
