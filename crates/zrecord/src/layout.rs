@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::format::{Entry, Header, MAX_RECORD_LEN};
 use crate::open::Open;
 
-/// No zstd frame decodes to more than 2^16 times its own length: a block of at least 4 bytes gives at most 2^17.
-const ZSTD_GAIN_BITS: u32 = 16;
+/// A zstd frame decodes to no more than 2^15 times its own length: a block of at least 4 bytes gives at most 2^17. A length beyond
+/// that is damage, and would ask for memory that nothing on the disk justifies.
+const ZSTD_GAIN_BITS: u32 = 15;
 
 /// Whether a record can lie where its entry says, in a store with this header, and be as long as it says.
 pub(crate) fn lies_within(entry: &Entry, header: &Header) -> bool {

@@ -105,6 +105,25 @@ pub(crate) fn is_settled(open: &Open) -> bool {
     matches!(condition, Ok(Condition::Settled(_) | Condition::Tail { .. }))
 }
 
+/// A writer cuts what lies behind the tail, and writes there. If the header is not ours and its tail went back since the last sync, that is
+/// a plain writer's compaction, or damage: then no record may lie there. Reads the whole table.
+pub(crate) fn check_tail(open: &Open, found: &Found, header: &Header) -> Result<()> {
+    let tail = |header: &Header| (header.tail_chunk, header.tail_offset);
+    if found.slot.is_none_or(|slot| tail(header) >= tail(&slot.header))
+        || found.state != HeaderState::Mismatch
+    {
+        return Ok(());
+    }
+    rows::scan(open, header.length, |record, entry| {
+        if lies_within(&entry, header) {
+            return Ok(());
+        }
+        let is = format!("a mismatch, and record {record} beyond the tail");
+        let expected = "a header of this writer or of a plain version 3 writer";
+        Err(Error::corrupt(open.dir.path().join(names::META), "the checksum of the header", is, expected))
+    })
+}
+
 /// Written by a plain version 3 writer, or damaged? Every fact that the header states must be able to be true.
 fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
     let damaged = |what: &str| {
@@ -122,7 +141,7 @@ fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
     let ((fields, ours), (synced_fields, synced_ours)) = (parts(&found.bytes), parts(&synced));
     if fields == synced_fields {
         // Nobody wrote anything: it is our own part that is damaged, and the slot has it whole.
-        return Ok(Condition::Settled(slot.header));
+        return examine_ours(open, &Found { header: slot.header, state: HeaderState::Ours, ..*found });
     }
     if ours != synced_ours {
         return Err(damaged("a mismatch, and other reserved bytes than at the last sync"));
@@ -140,6 +159,12 @@ fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
         Error::CorruptStore { .. } => damaged(&format!("a mismatch, and {e}")),
         other => other,
     })?;
+    if header.tail_offset == 0
+        && let Some(full) = header.tail_chunk.checked_sub(1)
+        && open.chunks.length(full.into()).is_err()
+    {
+        return Err(damaged("a mismatch, and a tail behind a chunk that is missing"));
+    }
     if let Some(last) = header.length.checked_sub(1) {
         let mut bytes = [0; Entry::SIZE];
         open.loc.read_range(last, &mut bytes)?;

@@ -65,7 +65,10 @@ impl Writer {
 
     fn settle(&mut self, open: &Open, found: &Found) -> Result<()> {
         let mut header = match recover::examine(open, found)? {
-            Condition::Settled(header) => header,
+            Condition::Settled(header) => {
+                recover::check_tail(open, found, &header)?;
+                header
+            }
             Condition::Tail { header, durable } => recover::cut_tail(open, &header, &durable)?,
             Condition::Unfinished(intent) => {
                 // Its writer was perhaps killed before its name was durable, and below it is all that holds some records.
