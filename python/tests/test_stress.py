@@ -148,7 +148,7 @@ def test_openers_that_race_with_deletions(processes: Any, store: tuple[Path, Kin
         fresh = 2 * GROUP
         done = refused = 0
         rng = random.Random(1)
-        end = time.monotonic() + SECONDS / 2
+        end = time.monotonic() + SECONDS / 4
         while time.monotonic() < end:
             if len(there) < 300:
                 more = range(fresh, fresh + 3 * GROUP)
@@ -232,7 +232,7 @@ def test_records_move_while_a_loader_of_the_same_handle_reads(store: tuple[Path,
         sampler = Sampler(100, 32, Sampler.Mode.CYCLIC)
         batches = 0
         with loader, Mover(ds, kind, keep=100) as mover:
-            end = time.monotonic() + SECONDS / 2
+            end = time.monotonic() + SECONDS / 4
             while time.monotonic() < end or mover.moves < 3:
                 assert mover.failure is None
                 found = identities_of(kind, next(loader)["s"])
@@ -265,7 +265,7 @@ def test_threads_that_read_what_another_thread_deletes(store: tuple[Path, Kind])
                 failures.append(error)
 
         with Mover(ds, kind, keep=100) as mover:
-            end = time.monotonic() + SECONDS / 2
+            end = time.monotonic() + SECONDS / 4
             threads = [threading.Thread(target=read, args=(reader,)) for reader in range(2)]
             for thread in threads:
                 thread.start()
