@@ -58,8 +58,9 @@ def test_a_death_between_two_streams_of_an_append(root: Path, streams: int) -> N
     lengths = {name: len(BEFORE) + (2 if place < streams else 0) for place, name in enumerate(NAMES)}
     if streams in (1, 2):
         text = (
-            f"{root}: expected streams of one length, found {lengths}: a writer was cut between two streams; "
-            f"MSDataset.repair('{root}') cuts them to the 12 records that all of them have"
+            f"{root}: expected streams of one length, found {lengths}: a writer was cut between two streams, or one of them "
+            f"was changed on its own. After a cut append MSDataset.repair('{root}') cuts them to the 12 records that "
+            "all of them have; after a deletion from one of them that would put wrong records together"
         )
         with unchanged(root), pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             MSDataset(root, read_only=True)
