@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use exam::{Access, Change, Files, Law, Row, changes, examine_all, examine_reader};
 use zrecord::{Codec, Error, Io, Options, Records, Result, Shape, Store, Verify, build_dict};
 
-/// More than any of the exams may ask for at once: the files of these stores have a few KiB.
-const MOST_MEMORY: usize = 16 << 20;
+/// More than anybody may ask for at once: the files of these stores have a few KiB.
+const MOST_MEMORY: usize = 1 << 20;
 
 /// A directory in memory where there is one: the exams write a hundred thousand files and sync most of them.
 fn home() -> tempfile::TempDir {
@@ -101,12 +101,12 @@ impl Desk<'_> {
     }
 }
 
-/// The exam of every change: by readers of both kinds, and by a writer for one value of each byte.
+/// The exam of every change, by readers of both kinds; by a writer for some.
 fn examine(name: &str, files: &Files, law: &Law) {
     let home = home();
-    let desk = Desk { path: home.path().join("s"), files };
+    let desk = &Desk { path: home.path().join("s"), files };
     desk.put_all();
-    let (mut bytes, mut cuts, mut all, mut refused) = (0, 0, 0, 0);
+    let (mut bytes, mut cuts, mut all, mut refused) = (0, 0, 0_usize, 0);
     let mut failures = Vec::new();
     memory::watch();
     for (file, content) in files {
@@ -114,12 +114,14 @@ fn examine(name: &str, files: &Files, law: &Law) {
         for change in changes(file, content) {
             let expected = law.expected(files, file, change);
             desk.put(file, change.apply(content).as_deref());
-            let ios = if all % 2 == 0 { [Io::Mmap, Io::Pread] } else { [Io::Pread, Io::Mmap] };
+            let ios = if all.is_multiple_of(2) { [Io::Mmap, Io::Pread] } else { [Io::Pread, Io::Mmap] };
+            // The writer's exam takes longest. In memory it is done for every change, of all stores but plain ones.
+            let writes = !change.is_again() && (law.plain || all.is_multiple_of(3));
             let exam = || {
-                let first = examine_reader(&|access| desk.open(ios[0], access), &expected);
-                let second = examine_all(&|access| desk.open(ios[1], access), &expected, change);
-                assert_eq!(first, second, "both ways of reading");
-                first
+                let [first, second] = ios.map(|io| move |access| desk.open(io, access));
+                let opened = examine_reader(&first, &expected);
+                assert_eq!(opened, examine_all(&second, &expected, writes), "both ways of reading");
+                opened
             };
             match exam::outcome(exam) {
                 Ok(opened) => refused += usize::from(!opened),
@@ -132,7 +134,7 @@ fn examine(name: &str, files: &Files, law: &Law) {
             }
             all += 1;
             cuts += usize::from(matches!(change, Change::Cut(_)));
-            if change.is_again() { desk.put(file, Some(content)) } else { desk.put_all() }
+            if writes { desk.put_all() } else { desk.put(file, Some(content)) }
         }
     }
     let most = memory::most();
@@ -141,7 +143,7 @@ fn examine(name: &str, files: &Files, law: &Law) {
         "{name}: {bytes} bytes changed, {cuts} lengths cut, {all} changes, {refused} refused; {most} bytes at most"
     );
     assert_eq!(cuts, bytes);
-    assert!(bytes > 200 && all > 2 * bytes && refused > 32, "the test has shrunk");
+    assert!(bytes > 250 && all > bytes * 5 / 2 && refused > 250, "the test has shrunk");
 }
 
 fn settled(codec: Codec, ragged: bool) {

@@ -27,9 +27,7 @@ impl Change {
         match self {
             Self::Byte { at, value, .. } => bytes[at] = value,
             Self::Cut(length) => bytes.truncate(length),
-            Self::Extend(count) => {
-                bytes.extend((0..count).map(|i| u8::try_from(i % 251).unwrap_or_default() | 1))
-            }
+            Self::Extend(count) => bytes.extend([7, 0, 255, 1].into_iter().cycle().take(count)),
             Self::Remove => return None,
         }
         Some(bytes)
