@@ -9,7 +9,7 @@
 
 use crate::append::Writer;
 use crate::error::{Error, Result};
-use crate::format::{Change, Entry, Header, Intent, IntentKind, Shape, Sum, names};
+use crate::format::{Change, Entry, FLAG_UNIFORM, Header, Intent, IntentKind, Shape, Sum, names};
 use crate::layout::{corrupt, lies_within, misplaced, overlap};
 use crate::open::Open;
 use crate::options::Options;
@@ -94,7 +94,8 @@ pub(crate) fn compact(open: &Open, writer: &mut Writer, options: &Options) -> Re
 }
 
 fn next_generation(header: Header) -> Header {
-    Header { generation: header.generation.wrapping_add(1), ..header }
+    let flags = header.flags & !FLAG_UNIFORM;
+    Header { generation: header.generation.wrapping_add(1), flags, ..header }
 }
 
 /// Read and check the whole table: each record within the store and its chunk, no two on the same bytes.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::append::Writer;
 use crate::error::{Error, Result};
-use crate::format::{FLAG_SUMS, Header, Intent, IntentKind, names};
+use crate::format::{FLAG_SUMS, FLAG_UNIFORM, Header, Intent, IntentKind, names};
 use crate::open::Open;
 use crate::recover;
 use crate::rows;
@@ -32,7 +32,7 @@ pub(crate) fn delete(open: &Open, writer: &mut Writer, idxs: &[u64]) -> Result<(
         length,
         generation: before.generation.wrapping_add(1),
         // A store without records keeps no shapes, and has the sums of all of them.
-        flags: if length == 0 { FLAG_SUMS } else { before.flags },
+        flags: if length == 0 { FLAG_SUMS } else { before.flags & !FLAG_UNIFORM },
         ..before
     };
     let intent = Intent {

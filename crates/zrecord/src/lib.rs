@@ -4,6 +4,7 @@ mod append;
 mod checksum;
 mod codec;
 mod compact;
+mod copy;
 mod create;
 mod delete;
 mod error;
@@ -26,6 +27,7 @@ mod storage;
 mod store;
 #[cfg(any(test, fuzzing))]
 mod tests;
+mod uniform;
 mod verify;
 
 pub use append::Records;

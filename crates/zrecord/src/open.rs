@@ -1,6 +1,7 @@
 //! An open store's files and its committed state, as a reader sees them.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
@@ -34,6 +35,8 @@ pub(crate) struct Open {
     /// What `Verify::Once` has checked.
     pub(crate) checked: Checked,
     header: RwLock<Header>,
+    /// The length of record 0, once it was asked for where all records are alike; else 0.
+    first_length: AtomicU32,
     /// The generation in `meta.zr` at first, where no lock is known to keep others from moving records.
     unguarded: Option<u32>,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
@@ -90,6 +93,7 @@ impl Open {
             verify: options.verify,
             checked: Checked::default(),
             header: RwLock::new(found.header),
+            first_length: AtomicU32::new(0),
             unguarded: None,
             dictionary: RwLock::new(load_dictionary(&**dir, found)?),
         })
@@ -122,6 +126,19 @@ impl Open {
             return Ok(());
         }
         Err(Error::Stale { path: self.path(), found, expected })
+    }
+
+    /// The length of record 0, which stays the same as long as no record is moved.
+    pub(crate) fn first_length(&self) -> Result<u32> {
+        let known = self.first_length.load(Ordering::Relaxed);
+        if known != 0 {
+            return Ok(known);
+        }
+        let mut bytes = [0; Entry::SIZE];
+        self.loc.read_range(0, &mut bytes)?;
+        let read = Entry::decode(&bytes).logical;
+        self.first_length.store(read, Ordering::Relaxed);
+        Ok(read)
     }
 
     pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
@@ -193,6 +210,7 @@ impl Open {
     /// Forget open tables and chunks, and what was checked: they were cut or rewritten.
     pub(crate) fn forget_files(&self) {
         self.checked.forget();
+        self.first_length.store(0, Ordering::Relaxed);
         self.loc.forget();
         self.sum.forget();
         self.shape.forget();

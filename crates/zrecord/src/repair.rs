@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::append::Writer;
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};
-use crate::format::{FLAG_SHAPES, FLAG_SUMS, Header, Sum, SyncSlot, names};
+use crate::format::{FLAG_SHAPES, FLAG_SUMS, FLAG_UNIFORM, Header, Sum, SyncSlot, names};
 use crate::open::{Found, Open};
 use crate::options::{Io, Options};
 use crate::recover::{self, Condition};
@@ -154,7 +154,7 @@ fn lower_tail(open: &Open, writer: &mut Writer) -> Result<()> {
     };
     match u32::try_from(length) {
         Ok(tail_offset) if tail_offset < header.tail_offset => {
-            writer.write_header(Header { tail_offset, ..header })?;
+            writer.write_header(Header { tail_offset, flags: header.flags & !FLAG_UNIFORM, ..header })?;
             writer.sync()
         }
         _ => Ok(()),
@@ -201,7 +201,8 @@ fn header_of_files(open: &Open, slot: &SyncSlot) -> Result<Header> {
         length: u64::MAX,
         tail_chunk: u32::MAX,
         tail_offset: u32::MAX,
-        flags: durable.flags | shapes,
+        // What was appended since may be of other lengths.
+        flags: (durable.flags | shapes) & !FLAG_UNIFORM,
         ..durable
     };
     recover::last_whole(open, &beyond, &durable)

@@ -12,9 +12,10 @@ pub(crate) use writer::Writer;
 
 use crate::codec::{Codec, Encoder};
 use crate::error::{Error, Result};
-use crate::format::{Entry, Header, MAX_RECORD_LEN, Shape, Sum};
+use crate::format::{Entry, FLAG_UNIFORM, Header, MAX_RECORD_LEN, Shape, Sum};
 use crate::open::Open;
 use crate::options::Options;
+use crate::uniform::Uniform;
 use encode::WINDOW_BYTES;
 
 /// Append all of `records`, or nothing; returns the first new index.
@@ -28,6 +29,9 @@ pub(crate) fn append(
     let encoder = Encoder::new(open.codec, open.level, open.dictionary())?;
     let first = writer.header.length;
     let mut header = writer.header;
+    let uniform = Uniform::known(open, &header)?;
+    let is_new = header.length == 0 && (header.tail_chunk, header.tail_offset) == (0, 0);
+    let may_be_uniform = is_new || uniform.is_some();
     let mut entries = Vec::with_capacity(records.len());
     let mut sums = Vec::with_capacity(records.len());
     let mut start = 0;
@@ -37,6 +41,10 @@ pub(crate) fn append(
         let placed = place::place(&mut header, &blocks, options.chunk_limit, &mut entries, &mut sums)?;
         flush::flush(writer, &placed)?;
         start = end;
+    }
+    header.flags &= !FLAG_UNIFORM;
+    if may_be_uniform && Uniform::holds(uniform, first, &entries, &header) {
+        header.flags |= FLAG_UNIFORM;
     }
     commit::commit(writer, header, &entries, &sums, shapes)?;
     open.publish(writer.header);

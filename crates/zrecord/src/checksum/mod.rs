@@ -10,6 +10,8 @@ mod x86;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::copy::{Stores, copy};
+
 /// How far ahead of the bytes that are summed and copied memory is asked for; the first so many bytes are the caller's to ask for.
 pub(crate) const LEAD: usize = 512;
 
@@ -29,15 +31,20 @@ pub(crate) fn crc32c_pair(first: &[u8], second: &[u8]) -> u32 {
 
 /// Copy `from` to `to`, which is as long; the checksum of what was copied, followed by `after`.
 #[inline]
-pub(crate) fn copy_crc32c_pair(from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
+pub(crate) fn copy_crc32c_pair(from: &[u8], to: &mut [u8], after: &[u8], stores: Stores) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if from.len() == to.len()
-        && let Some(kernel) = x86::Kernel::best_for(from.len())
-    {
-        return kernel.copy_and_sum(from, to, after);
+    if from.len() == to.len() {
+        // What bypasses the caches must be copied and summed in one pass.
+        let kernel = match stores {
+            Stores::Cached => x86::Kernel::best_for(from.len()),
+            Stores::Streaming => x86::Kernel::new(),
+        };
+        if let Some(kernel) = kernel {
+            return kernel.copy_and_sum(from, to, after, stores);
+        }
     }
-    to.copy_from_slice(from);
-    crc32c_pair(to, after)
+    copy(from, to, stores);
+    crc32c_pair(from, after)
 }
 
 fn portable(first: &[u8], second: &[u8]) -> u32 {

@@ -17,20 +17,33 @@ fn by_copying(copy: impl Fn(&[u8], &mut [u8]) -> u32, from: &[u8], shift: usize)
     sum
 }
 
-fn copied(first: &[u8], second: &[u8]) -> u32 {
-    by_copying(|from, to| copy_crc32c_pair(from, to, second), first, first.len() % 17)
+fn copied(first: &[u8], second: &[u8], stores: Stores) -> u32 {
+    let copy = |from: &[u8], to: &mut [u8]| {
+        let sum = copy_crc32c_pair(from, to, second, stores);
+        crate::copy::finish(stores);
+        sum
+    };
+    by_copying(copy, first, first.len() % 17)
 }
 
 fn implementations() -> Vec<Implementation> {
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "no kernel"))]
-    let mut all: Vec<Implementation> =
-        vec![("chosen", crc32c_pair), ("chosen, copying", copied), ("portable", portable)];
+    let mut all: Vec<Implementation> = vec![
+        ("chosen", crc32c_pair),
+        ("chosen, copying", |first, second| copied(first, second, Stores::Cached)),
+        ("chosen, streaming", |first, second| copied(first, second, Stores::Streaming)),
+        ("portable", portable),
+    ];
     #[cfg(target_arch = "x86_64")]
     if x86::Kernel::new().is_some() {
         all.push(("kernel", |first, second| x86::Kernel::new().unwrap().sum(first, second)));
         all.push(("kernel, copying", |first, second| {
             let kernel = x86::Kernel::new().unwrap();
-            by_copying(|from, to| kernel.copy_and_sum(from, to, second), first, first.len() % 19)
+            by_copying(
+                |from, to| kernel.copy_and_sum(from, to, second, Stores::Cached),
+                first,
+                first.len() % 19,
+            )
         }));
     }
     all
@@ -112,5 +125,5 @@ fn every_bit_matters() {
 #[test]
 #[should_panic(expected = "copy_from_slice")]
 fn a_place_of_another_length_is_refused() {
-    copy_crc32c_pair(&[1; 300], &mut [0; 299], &[]);
+    copy_crc32c_pair(&[1; 300], &mut [0; 299], &[], Stores::Cached);
 }

@@ -19,6 +19,7 @@ use std::arch::x86_64::{
 };
 
 use super::LEAD;
+use crate::copy::{Stores, stream};
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 const WORD: usize = 16;
@@ -90,10 +91,21 @@ impl Kernel {
 
     /// Copy `from` to `to`, which must be as long; the checksum of what was copied followed by `after`.
     #[inline]
-    pub(super) fn copy_and_sum(self, from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
+    pub(super) fn copy_and_sum(self, from: &[u8], to: &mut [u8], after: &[u8], stores: Stores) -> u32 {
         debug_assert_eq!(from.len(), to.len());
-        // SAFETY: `self` proves that the processor has both features.
-        unsafe { copy_and_sum(from, to, after) }
+        match stores {
+            // SAFETY: `self` proves that the processor has both features.
+            Stores::Cached => unsafe { copy_and_sum::<false>(u32::MAX, from, to, after) },
+            Stores::Streaming => {
+                // Such stores need whole words of the destination.
+                let head = to.as_ptr().align_offset(WORD).min(to.len());
+                let ((head, from), (place, to)) = (from.split_at(head), to.split_at_mut(head));
+                place.copy_from_slice(head);
+                // SAFETY: as above.
+                // Behind `head` the destination is aligned.
+                unsafe { copy_and_sum::<true>(by_instruction(u32::MAX, head), from, to, after) }
+            }
+        }
     }
 }
 
@@ -121,23 +133,26 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     !by_instruction(by_instruction(state, rest), second)
 }
 
+/// Where it streams, `to` lies on a multiple of 16.
 #[target_feature(enable = "sse4.2,pclmulqdq")]
-fn copy_and_sum(from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
+fn copy_and_sum<const STREAMING: bool>(state: u32, from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
     let (blocks, behind) = from.as_chunks::<BLOCK>();
     let (places, place_behind) = to.as_chunks_mut::<BLOCK>();
     let (Some((block, blocks)), Some((place, places))) = (blocks.split_first(), places.split_first_mut())
     else {
-        return copy_and_sum_short(from, to, after);
+        return copy_and_sum_short(state, from, to, after);
     };
-    let mut lanes = Lanes::begin(u32::MAX, block);
+    let mut lanes = Lanes::begin(state, block);
     place.copy_from_slice(block);
     let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
     for (i, (block, place)) in blocks.iter().zip(places).enumerate() {
         if i < leading {
             ask_ahead(block);
-            ask_ahead(place);
+            if !STREAMING {
+                ask_ahead(place);
+            }
         }
-        lanes.fold_and_copy(block, place);
+        lanes.fold_and_copy::<STREAMING>(block, place);
     }
     let (words, rest) = behind.as_chunks::<WORD>();
     let mut all = lanes.join();
@@ -149,9 +164,9 @@ fn copy_and_sum(from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
 }
 
 #[target_feature(enable = "sse4.2")]
-fn copy_and_sum_short(from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
+fn copy_and_sum_short(state: u32, from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
     to.copy_from_slice(from);
-    !by_instruction(by_instruction(u32::MAX, to), after)
+    !by_instruction(by_instruction(state, from), after)
 }
 
 /// The state of the CRC after `bytes`.
@@ -198,12 +213,17 @@ impl Lanes {
     /// What is copied is what was summed: one load serves both.
     #[inline]
     #[target_feature(enable = "sse4.2,pclmulqdq")]
-    fn fold_and_copy(&mut self, block: &[u8; BLOCK], place: &mut [u8; BLOCK]) {
+    fn fold_and_copy<const STREAMING: bool>(&mut self, block: &[u8; BLOCK], place: &mut [u8; BLOCK]) {
         let words = block.as_chunks::<WORD>().0.iter().zip(place.as_chunks_mut::<WORD>().0);
         for (lane, (word, place)) in self.0.iter_mut().zip(words) {
             let word = load(word);
             *lane = fold(*lane, pair(OVER_BLOCK), word);
-            store(place, word);
+            if STREAMING {
+                // SAFETY: `copy_and_sum` is given an aligned destination then, and blocks are multiples of a word.
+                unsafe { stream(place, word) };
+            } else {
+                store(place, word);
+            }
         }
     }
 

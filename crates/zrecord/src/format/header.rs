@@ -9,6 +9,8 @@ use crate::codec::Codec;
 pub(crate) const FLAG_SUMS: u8 = 1;
 /// Header flag: `.shape` covers every record.
 pub(crate) const FLAG_SHAPES: u8 = 2;
+/// Header flag: where a record lies is arithmetic (see `uniform.rs`).
+pub(crate) const FLAG_UNIFORM: u8 = 4;
 
 const MAGIC: [u8; 4] = *b"ZREC";
 /// Where the reserved bytes of plain version 3 begin.
@@ -103,7 +105,7 @@ impl Header {
             tail_chunk: u32_at(bytes, 6),
             tail_offset: u32_at(bytes, 10),
             length: u64_at(bytes, 14),
-            flags: if ours { flags & (FLAG_SUMS | FLAG_SHAPES) } else { 0 },
+            flags: if ours { flags & (FLAG_SUMS | FLAG_SHAPES | FLAG_UNIFORM) } else { 0 },
             generation: if ours { u32_at(bytes, 24) } else { 0 },
         };
         Ok((header, state))

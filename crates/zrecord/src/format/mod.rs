@@ -10,7 +10,7 @@ mod sync_slot;
 
 pub(crate) use bytes::take;
 pub(crate) use entry::Entry;
-pub(crate) use header::{FLAG_SHAPES, FLAG_SUMS, Header, HeaderFault, HeaderState};
+pub(crate) use header::{FLAG_SHAPES, FLAG_SUMS, FLAG_UNIFORM, Header, HeaderFault, HeaderState};
 pub(crate) use intent::{Change, Intent, IntentKind};
 pub use shapes::{MAX_RANK, Shape};
 pub(crate) use sums::Sum;

@@ -3,6 +3,7 @@
 use super::bytes::{put, u32_at};
 use super::{Entry, Shape};
 use crate::checksum::{copy_crc32c_pair, crc32c, crc32c_pair};
+use crate::copy::Stores;
 
 /// CRC-32C over a record's stored bytes and its two lengths, and over its shape entry where that says something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +20,8 @@ impl Sum {
 
     /// Copy the stored bytes to `place`, which is as long; the sum of what was copied.
     #[inline]
-    pub(crate) fn of_copy(stored: &[u8], place: &mut [u8], entry: &Entry) -> Self {
-        Self(copy_crc32c_pair(stored, place, &lengths(entry)))
+    pub(crate) fn of_copy(stored: &[u8], place: &mut [u8], entry: &Entry, stores: Stores) -> Self {
+        Self(copy_crc32c_pair(stored, place, &lengths(entry), stores))
     }
 
     /// From the sum of a record as one of one dimension to its sum with its shape, and back.

@@ -4,23 +4,29 @@ mod checked;
 mod destination;
 mod locate;
 mod read;
+mod uniform;
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::codec::Codec;
+use crate::copy::{self, Stores};
 use crate::error::{Error, Result};
-use crate::format::{Header, Shape};
+use crate::format::{FLAG_SHAPES, Header, Shape};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::pool;
+use crate::uniform::Uniform;
 pub(crate) use checked::Checked;
 pub(crate) use destination::Destination;
 use locate::{Located, Locator};
 use read::Reader;
+use uniform::RowReader;
 
 /// Below this many destination bytes one thread is quicker than waking another (about 100 us of work).
 const ONE_THREAD_RAW: usize = 1 << 20;
 const ONE_THREAD_ZSTD: usize = 96 << 10;
+/// From so many destination bytes on, a batch is not found in the caches by whoever uses it next.
+const STREAMING: usize = 4 << 20;
 /// Blocks per thread, so that an uneven load evens out.
 const BLOCKS_PER_THREAD: usize = 4;
 /// Records that are located, and asked for from memory, before the first of them is read.
@@ -31,7 +37,9 @@ pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>) ->
     let header = open.header();
     check_indices(idxs, &header)?;
     let blocks = blocks(open.codec, idxs.len(), destination.bytes());
-    let job = Job { open, header };
+    let bytes = destination.bytes();
+    let stores = if bytes < STREAMING { Stores::Cached } else { Stores::Streaming };
+    let job = Job { open, uniform: Uniform::known(open, &header)?, header, stores };
     if blocks <= 1 {
         return job.read_block(idxs, destination);
     }
@@ -73,12 +81,34 @@ fn blocks(codec: Codec, records: usize, bytes: usize) -> usize {
 struct Job<'a> {
     open: &'a Open,
     header: Header,
+    /// Where records lie, if that is arithmetic.
+    uniform: Option<Uniform>,
+    stores: Stores,
 }
 
 impl Job<'_> {
-    fn read_block(&self, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
+    fn read_block(&self, idxs: &[u64], mut destination: Destination<'_>) -> Result<()> {
+        let outcome = match self.read_rows(idxs, &mut destination) {
+            Some(()) => Ok(()),
+            None => self.read_by_table(idxs, destination),
+        };
+        copy::finish(self.stores);
+        outcome
+    }
+
+    /// Rows of a store whose records are all alike; `None` if these are no such rows, or if one of them is not as it should be.
+    fn read_rows(&self, idxs: &[u64], destination: &mut Destination<'_>) -> Option<()> {
+        let uniform = self.uniform.filter(|_| !self.header.has(FLAG_SHAPES))?;
+        let Destination::Rows { memory, row } = destination else { return None };
+        if *row != uniform.row() as usize {
+            return None;
+        }
+        RowReader::new(self.open, &self.header, uniform, self.stores).read(idxs, memory).ok()
+    }
+
+    fn read_by_table(&self, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
         let mut locator = Locator::new(self.open, &self.header, self.open.verify);
-        let mut reader = Reader::new(self.open)?;
+        let mut reader = Reader::new(self.open, self.stores)?;
         let mut places = destination.into_places();
         let mut located = [Located::default(); AHEAD];
         let mut coming = idxs.iter();
@@ -119,7 +149,7 @@ pub(crate) fn lengths(open: &Open, idxs: &[u64]) -> Result<Vec<u32>> {
 pub(crate) fn shapes(open: &Open, idxs: &[u64]) -> Result<Vec<Shape>> {
     let header = open.header();
     check_indices(idxs, &header)?;
-    if !header.has(crate::format::FLAG_SHAPES) {
+    if !header.has(FLAG_SHAPES) {
         return Ok(vec![Shape::default(); idxs.len()]);
     }
     let mut view = open.shape.view(header.length);

@@ -6,6 +6,7 @@ use super::checked::CheckedView;
 use super::locate::Located;
 use crate::checksum::LEAD;
 use crate::codec::{Codec, CodecError, Decoder};
+use crate::copy::{Stores, copy};
 use crate::error::{Error, Result};
 use crate::format::Sum;
 use crate::layout::corrupt;
@@ -26,12 +27,20 @@ pub(super) struct Reader<'a> {
     staging: Vec<u8>,
     /// Where checks are noted, if they are.
     checked: Option<CheckedView<'a>>,
+    stores: Stores,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(open: &'a Open) -> Result<Self> {
+    pub(super) fn new(open: &'a Open, stores: Stores) -> Result<Self> {
         let checked = (open.verify == Verify::Once).then(|| open.checked.view());
-        Ok(Self { open, decoder: open.decoder()?, chunks: Entered::new(), staging: Vec::new(), checked })
+        Ok(Self {
+            open,
+            decoder: open.decoder()?,
+            chunks: Entered::new(),
+            staging: Vec::new(),
+            checked,
+            stores,
+        })
     }
 
     /// Ask for the first bytes of a record that will be read soon, if its chunk is at hand.
@@ -94,10 +103,10 @@ impl<'a> Reader<'a> {
     #[inline]
     fn copy(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {
         let Some(expected) = found.sum else {
-            place.copy_from_slice(stored);
+            copy(stored, place, self.stores);
             return Ok(());
         };
-        self.compare(found, Sum::of_copy(stored, place, &found.entry), expected)
+        self.compare(found, Sum::of_copy(stored, place, &found.entry, self.stores), expected)
     }
 
     fn decode(&self, found: &Located, stored: &[u8], place: &mut [u8]) -> Result<()> {

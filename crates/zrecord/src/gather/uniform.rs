@@ -1,0 +1,125 @@
+//! Rows of a store whose records are all alike: no table is read, and what is small is asked for well ahead.
+
+use super::checked::CheckedView;
+use crate::copy::{Stores, copy};
+use crate::format::{Entry, FLAG_SUMS, Header, Sum};
+use crate::open::Open;
+use crate::options::Verify;
+use crate::storage::{ColumnView, Entered, Map, prefetch};
+use crate::uniform::Uniform;
+
+/// Bytes that are on their way from memory at once, at most so many records of them.
+const AHEAD_BYTES: usize = 4 << 10;
+const AHEAD_RECORDS: usize = 32;
+const LINE: usize = 64;
+
+/// Why a block must be read by the table after all: no map is offered, a chunk is too short, or bytes are not those that were summed up.
+/// The table then says what is wrong, and where.
+#[derive(Debug)]
+pub(super) struct NotUniform;
+
+/// Reads the rows of one block.
+pub(super) struct RowReader<'a> {
+    open: &'a Open,
+    header: &'a Header,
+    uniform: Uniform,
+    chunks: Entered<Map>,
+    sums: Option<ColumnView<'a>>,
+    checked: Option<CheckedView<'a>>,
+    stores: Stores,
+}
+
+impl<'a> RowReader<'a> {
+    pub(super) fn new(open: &'a Open, header: &'a Header, uniform: Uniform, stores: Stores) -> Self {
+        let verified = open.verify != Verify::Never && header.has(FLAG_SUMS);
+        Self {
+            open,
+            header,
+            uniform,
+            chunks: Entered::new(),
+            sums: verified.then(|| open.sum.view(header.length)),
+            checked: (verified && open.verify == Verify::Once).then(|| open.checked.view()),
+            stores,
+        }
+    }
+
+    /// The records `idxs` into `rows`, one behind the other.
+    pub(super) fn read(&mut self, idxs: &[u64], rows: &mut [u8]) -> std::result::Result<(), NotUniform> {
+        let row = self.uniform.row() as usize;
+        let Some(&first) = idxs.first() else { return Ok(()) };
+        // What is asked for ahead must be open.
+        self.enter(&self.uniform.entry(first))?;
+        if let Some(sums) = &mut self.sums {
+            sums.get::<{ Sum::SIZE }>(first).map_err(|_| NotUniform)?;
+        }
+        let ahead = (AHEAD_BYTES / row).clamp(1, AHEAD_RECORDS);
+        idxs.iter().take(ahead).for_each(|&record| self.prefetch(record));
+        let mut coming = idxs.iter().skip(ahead);
+        for (&record, place) in idxs.iter().zip(rows.chunks_exact_mut(row)) {
+            if let Some(&later) = coming.next() {
+                self.prefetch(later);
+            }
+            self.read_row(record, place)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prefetch(&self, record: u64) {
+        let entry = self.uniform.entry(record);
+        if let Some(map) = self.chunks.last(entry.chunk.into())
+            && let Some(bytes) = map.get(entry.offset as usize..)
+        {
+            bytes.chunks(LINE).take(entry.stored.min(512).div_ceil(64) as usize).for_each(prefetch);
+        }
+        if let Some(sums) = &self.sums {
+            sums.prefetch(record);
+        }
+    }
+
+    #[inline]
+    fn read_row(&mut self, record: u64, place: &mut [u8]) -> std::result::Result<(), NotUniform> {
+        let entry = self.uniform.entry(record);
+        let chunk = u64::from(entry.chunk);
+        if self.chunks.last(chunk).is_none() {
+            self.enter(&entry)?;
+        }
+        let map = self.chunks.last(chunk).ok_or(NotUniform)?;
+        let start = entry.offset as usize;
+        let stored = map.get(start..start + entry.stored as usize).ok_or(NotUniform)?;
+        let Some(sums) = &mut self.sums else {
+            copy(stored, place, self.stores);
+            return Ok(());
+        };
+        if self.checked.as_mut().is_some_and(|checked| checked.contains(record)) {
+            copy(stored, place, self.stores);
+            return Ok(());
+        }
+        let expected = Sum::decode(&sums.get(record).map_err(|_| NotUniform)?);
+        if Sum::of_copy(stored, place, &entry, self.stores) != expected {
+            return Err(NotUniform);
+        }
+        if let Some(checked) = &mut self.checked {
+            checked.insert(record);
+        }
+        Ok(())
+    }
+
+    /// Map the chunk of a record, as far as its records reach.
+    #[cold]
+    fn enter(&mut self, entry: &Entry) -> std::result::Result<(), NotUniform> {
+        let chunk = u64::from(entry.chunk);
+        if self.chunks.find(chunk).is_some() {
+            return Ok(());
+        }
+        let end = self.uniform.end(chunk, self.header);
+        let map = self
+            .open
+            .chunks
+            .get(chunk)
+            .and_then(|file| file.map(end).map_err(|e| self.open.chunks.fail(chunk, e)));
+        let map = map.ok().flatten().ok_or(NotUniform)?;
+        self.chunks.put(chunk, map);
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Stores whose records are all alike: where a record lies is arithmetic.
+//!
+//! The header's flag `UNIFORM` says that a raw store has records of one length, as they were appended: chunk after chunk, one behind the
+//! other, each chunk but the last with as many. A writer keeps the flag as long as that holds, and takes it back with the first
+//! record of another length and with all that moves records.
+
+use crate::codec::Codec;
+use crate::error::Result;
+use crate::format::{Entry, FLAG_UNIFORM, Header, MAX_RECORD_LEN};
+use crate::open::Open;
+
+/// How the records of such a store lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Uniform {
+    /// Bytes of a record, at least one.
+    row: u32,
+    /// Records of each chunk but the last; all of them where there is one chunk.
+    per_chunk: u64,
+}
+
+impl Uniform {
+    /// What the header says of a store whose records have `row` bytes. `None` if it can't be right: then the table is what counts.
+    pub(crate) fn of(header: &Header, row: u32) -> Option<Self> {
+        let last = u64::from(header.tail_offset);
+        let in_last = last.checked_div(row.into())?;
+        if !header.has(FLAG_UNIFORM)
+            || header.codec != Codec::Raw
+            || in_last * u64::from(row) != last
+            || u64::from(row) > MAX_RECORD_LEN
+        {
+            return None;
+        }
+        let in_others = header.length.checked_sub(in_last)?;
+        let Some(per_chunk) = in_others.checked_div(header.tail_chunk.into()) else {
+            return (in_others == 0).then_some(Self { row, per_chunk: u64::MAX });
+        };
+        let exact = per_chunk * u64::from(header.tail_chunk) == in_others;
+        let fits = per_chunk.checked_mul(row.into()).is_some_and(|bytes| bytes <= 1 << 32);
+        (exact && fits && per_chunk >= in_last.max(1)).then_some(Self { row, per_chunk })
+    }
+
+    /// What is known of the records of an open store; it may have to read the first one's table entry, once.
+    pub(crate) fn known(open: &Open, header: &Header) -> Result<Option<Self>> {
+        if !header.has(FLAG_UNIFORM) || header.length == 0 {
+            return Ok(None);
+        }
+        // All bytes lie in one chunk: their number tells.
+        if header.tail_chunk == 0 {
+            let row = u64::from(header.tail_offset).checked_div(header.length).unwrap_or_default();
+            return Ok(u32::try_from(row).ok().and_then(|row| Self::of(header, row)));
+        }
+        Ok(Self::of(header, open.first_length()?))
+    }
+
+    /// Whether the records `entries`, just placed behind those of `before`, leave the store uniform; `after` is the header with them.
+    pub(crate) fn holds(before: Option<Self>, first: u64, entries: &[Entry], after: &Header) -> bool {
+        let Some(row) = before.map(|uniform| uniform.row).or(entries.first().map(|entry| entry.logical))
+        else {
+            return false;
+        };
+        let after = Header { flags: after.flags | FLAG_UNIFORM, ..*after };
+        let Some(uniform) = Self::of(&after, row) else { return false };
+        (first..).zip(entries).all(|(record, entry)| uniform.entry(record) == *entry)
+    }
+
+    /// Bytes of a record, stored and as it is read.
+    pub(crate) fn row(self) -> u32 {
+        self.row
+    }
+
+    /// Where the records of a chunk end.
+    pub(crate) fn end(self, chunk: u64, header: &Header) -> u64 {
+        if chunk == u64::from(header.tail_chunk) {
+            header.tail_offset.into()
+        } else {
+            self.per_chunk.saturating_mul(self.row.into())
+        }
+    }
+
+    /// The table entry of a record, which is one of the store's.
+    #[inline]
+    pub(crate) fn entry(self, record: u64) -> Entry {
+        let (chunk, place) = if self.per_chunk == u64::MAX {
+            (0, record)
+        } else {
+            (record / self.per_chunk, record % self.per_chunk)
+        };
+        // Below 2^32: `of` has made sure for all records that there are.
+        let offset = place.wrapping_mul(self.row.into());
+        Entry { offset: low32(offset), stored: self.row, logical: self.row, chunk: low32(chunk) }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "what is cut off is zero for every record of the store")]
+fn low32(wide: u64) -> u32 {
+    wide as u32
+}
