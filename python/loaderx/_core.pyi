@@ -145,11 +145,21 @@ class Store:
     def install_dict(self, dict_bytes: bytes) -> int: ...
     def close(self) -> None: ...
 
+@final
+class Rows:
+    """The records of a store, all of one dtype and shape, as rows of new arrays."""
+
+    def __new__(cls, store: Store, dtype: np.dtype[Any], item_shape: Sequence[int]) -> Rows: ...
+    def take(self, index: object) -> npt.NDArray[Any] | None:
+        """Shape (n, *item_shape). None if `index` is no C-contiguous int64 or uint64 array of shape (n,) within 0..len."""
+    def record(self, index: int) -> npt.NDArray[Any]:
+        """Record `index`, shape item_shape. IndexError if there is none."""
+
 def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""
 
-def batch_memory(length: int) -> npt.NDArray[np.uint8]:
-    """A writable array of `length` bytes, shape (length,), content unspecified, on memory that is used again when the last view is gone."""
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A writable, C-contiguous array of unspecified content; large ones on memory that is used again when the last view is gone."""
 
 def verify(path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Report:
     """Read and check everything in a store; `progress(done, total)` is called now and then, in records."""

@@ -19,6 +19,7 @@ from loaderx._core import (
     MAX_RECORD_LEN,
     CorruptRecordError,
     CorruptStoreError,
+    Rows,
     StaleStoreError,
     Store,
     StoreLockedError,
@@ -194,6 +195,10 @@ class Zrecord(Closing):
     def gather_rows(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any]) -> None:
         """Decode record `idxs[i]` into row i of the C-contiguous `dst`; each record is exactly one row long."""
         self._core.gather_rows(idxs, dst)
+
+    def rows(self, dtype: np.dtype[Any], item_shape: tuple[int, ...]) -> Rows:
+        """A reader of the records as rows of new arrays, for a store whose records all have this dtype and shape."""
+        return Rows(self._core, dtype, item_shape)
 
     def gather_packed(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The records one after another as uint8, shape (bytes,), and their byte offsets, shape (n + 1,)."""

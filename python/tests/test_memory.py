@@ -12,39 +12,43 @@ import numpy as np
 import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset
-from loaderx.memory import REUSED_FROM, empty
 from loaderx.utils import from_numpy
 
-LARGE = 3 * REUSED_FROM
+LARGE = 3 << 20
+"""More than what the allocator is left to keep at hand."""
+
+
+def new_bytes(length: int) -> np.ndarray:
+    return _core.empty((length,), np.dtype(np.uint8))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<i4", ">f8", "M8[ns]", "S3", "c16", "?"])
 def test_an_array_like_any_other(dtype: str) -> None:
     found = np.dtype(dtype)
-    array = empty((LARGE, 2), found)
+    array = _core.empty((LARGE, 2), found)
     assert (array.shape, array.dtype) == ((LARGE, 2), found)
     assert array.flags.writeable
     assert array.flags.c_contiguous
     assert array.ctypes.data % 64 == 0
     array[:] = np.zeros((), found)
     assert (array == np.zeros((), found)).all()
-    assert empty((3, 2), found).shape == (3, 2)
+    assert _core.empty((3, 2), found).shape == (3, 2)
 
 
 def test_memory_is_used_again_only_when_its_last_view_is_gone() -> None:
-    first = _core.batch_memory(LARGE)
+    first = new_bytes(LARGE)
     place = first.ctypes.data
     view = first.view(np.uint16).reshape(-1, 2)[5:7]
     view[:] = 99
     del first
-    others = [_core.batch_memory(LARGE) for _ in range(4)]
+    others = [new_bytes(LARGE) for _ in range(4)]
     assert place not in [other.ctypes.data for other in others]
     for other in others:
         other[:] = 1
     assert (view == 99).all()
     del view, other, others
     gc.collect()
-    kept = {_core.batch_memory(LARGE).ctypes.data for _ in range(6)}
+    kept = {new_bytes(LARGE).ctypes.data for _ in range(6)}
     assert len(kept) <= 2
 
 
@@ -73,14 +77,14 @@ def test_batches_that_are_alive_never_share_memory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_has_memory_of_its_own() -> None:
-    del (_ := [_core.batch_memory(LARGE)])[:]
-    mine = _core.batch_memory(LARGE)
+    del (_ := [new_bytes(LARGE)])[:]
+    mine = new_bytes(LARGE)
     mine[:] = 5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        theirs = _core.batch_memory(LARGE)
+        theirs = new_bytes(LARGE)
         theirs[:] = 6
         mine[:] = 7
         os._exit(int(not (theirs == 6).all()))
@@ -91,4 +95,4 @@ def test_a_forked_child_has_memory_of_its_own() -> None:
 @pytest.mark.parametrize("length", [2**62, 2**63])
 def test_more_than_there_is(length: int) -> None:
     with pytest.raises(MemoryError):
-        _core.batch_memory(length)
+        new_bytes(length)

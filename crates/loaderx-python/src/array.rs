@@ -156,6 +156,42 @@ impl FromPyObject<'_, '_> for Shapes {
     }
 }
 
+/// Record indices of a C-contiguous array of int64 or uint64, shape (n,); `None` for everything else. Negative ones come out as numbers
+/// beyond every store's length.
+///
+/// They are copied: that takes less time than an entry in the borrow table.
+pub(crate) fn indices(object: &Bound<'_, PyAny>) -> Option<Vec<u64>> {
+    let array = object.cast::<PyUntypedArray>().ok()?;
+    let of_words = {
+        let dtype = array.dtype();
+        let is_integer = matches!(dtype.kind(), b'i' | b'u');
+        is_integer && dtype.itemsize() == size_of::<u64>() && dtype.is_native_byteorder() == Some(true)
+    };
+    let start = data(array).cast::<u64>();
+    if !of_words || array.ndim() != 1 || !array.is_c_contiguous() || !start.is_aligned() {
+        return None;
+    }
+    let mut indices = vec![0; array.len()];
+    // SAFETY: C-contiguous, aligned, and `len` words long; nothing releases the interpreter in between, and any bits are a number.
+    unsafe { std::ptr::copy_nonoverlapping(start, indices.as_mut_ptr(), indices.len()) };
+    Some(indices)
+}
+
+/// Let `work` write the bytes of an array that was just made, and that nobody else has; the array, if that works.
+pub(crate) fn fill<'py>(
+    array: Bound<'py, PyUntypedArray>,
+    work: impl FnOnce(&mut [u8]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let length = byte_count(&array)?;
+    if length == 0 {
+        work(&mut [])?;
+        return Ok(array);
+    }
+    // SAFETY: a new array is C-contiguous, and its memory is its own (see `memory.rs`); it stays as long as `array`.
+    work(unsafe { std::slice::from_raw_parts_mut(data(&array).cast_mut(), length) })?;
+    Ok(array)
+}
+
 /// A new array of zeros, shape (length,). Unlike rust-numpy's it raises `MemoryError` where there is no memory.
 pub(crate) fn zeros<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
     let array = get_array_module(py)?.getattr("zeros")?.call1((length, dtype::<T>(py)))?;

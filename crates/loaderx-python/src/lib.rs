@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod integrity;
 mod memory;
+mod rows;
 mod sampler;
 mod store;
 
@@ -23,13 +24,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ORDER_VERSION", zsampler::ORDER_VERSION)?;
     error::add_exceptions(module)?;
     module.add_class::<store::Store>()?;
+    module.add_class::<rows::Rows>()?;
     module.add_class::<sampler::Sampler>()?;
     module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::verify, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::repair, module)?)?;
     module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
-    module.add_function(wrap_pyfunction!(memory::batch_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(memory::empty_array, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

@@ -1,25 +1,45 @@
-//! Memory for large batches, used again once the last array on it is gone.
+//! New arrays for batches. The memory of large ones is used again once the last array on it is gone.
 //!
 //! Fresh memory costs a page fault and a cleared page for every page of a batch, which takes longer than copying the records. What a
-//! batch gives back is kept for the next one, at most [`KEPT`] blocks, the oldest going first.
+//! batch gives back is kept for the next one: at most [`KEPT`] blocks, for a few seconds.
 //!
 //! What could go wrong with the unsafe here: an array that outlives its memory, or two arrays on the same memory. An array's base is the
-//! [`Block`] that owns the memory, so it lives as long as any view of the array, and a block is handed out to one array only.
+//! [`Block`] that owns the memory, so it lives as long as any view of the array, and a block is handed out to one array only. The
+//! content of a new array is whatever was there, and NumPy owns the pages, so its bytes count as initialised.
 
-use std::sync::Mutex;
+use std::ffi::c_int;
+use std::hint;
+use std::process;
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use memmap2::{MmapMut, MmapOptions};
-use numpy::PyArray1;
-use numpy::ndarray::ArrayView1;
+use numpy::npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, PyArrayObject, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
+/// Bytes from which memory is used again: what is smaller, the allocator keeps at hand by itself.
+const REUSED_FROM: usize = 1 << 20;
 /// Blocks are multiples of a huge page.
 const UNIT: usize = 2 << 20;
 /// Free blocks that are kept.
 const KEPT: usize = 2;
+/// How long a free block is kept.
+const IDLE: Duration = Duration::from_secs(2);
 
-static FREE: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
+/// Free blocks, and since when they are.
+struct Free {
+    /// Whose blocks they are: a forked child's copies would cost more than fresh memory.
+    process: u32,
+    blocks: Vec<(MmapMut, Instant)>,
+    /// Whether a thread is there that gives back what nobody takes.
+    trimmed: bool,
+}
+
+static FREE: Mutex<Free> = Mutex::new(Free { process: 0, blocks: Vec::new(), trimmed: false });
 
 /// Owner of an array's memory.
 #[pyclass(frozen, module = "loaderx._core")]
@@ -27,42 +47,154 @@ struct Block(Option<MmapMut>);
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Never waited for: the lock may be another thread's at a fork, and then the memory just goes.
-        if let (Some(memory), Ok(mut free)) = (self.0.take(), FREE.try_lock()) {
-            if free.len() >= KEPT {
-                free.remove(0);
+        let Some(memory) = self.0.take() else { return };
+        let Some(mut free) = free() else { return };
+        let surplus = (free.blocks.len() >= KEPT).then(|| free.blocks.remove(0));
+        free.blocks.push((memory, Instant::now()));
+        let untrimmed = !std::mem::replace(&mut free.trimmed, true);
+        drop(free);
+        drop(surplus);
+        if untrimmed && thread::Builder::new().name("loaderx-memory".to_owned()).spawn(trim).is_err() {
+            // The next one tries again.
+            if let Some(mut free) = self::free() {
+                free.trimmed = false;
             }
-            free.push(memory);
         }
     }
 }
 
-/// A uint8 array of `length` bytes with unspecified content, aligned to a page.
+/// The free blocks of this process. Never waited for long: at a fork the lock may be another thread's, and is then held for ever.
+fn free() -> Option<MutexGuard<'static, Free>> {
+    for _ in 0..1000 {
+        if let Ok(mut free) = FREE.try_lock() {
+            if free.process != process::id() {
+                *free = Free { process: process::id(), blocks: Vec::new(), trimmed: false };
+            }
+            return Some(free);
+        }
+        hint::spin_loop();
+    }
+    None
+}
+
+/// A thread's life: give back what was free for long, until nothing is free.
+fn trim() {
+    loop {
+        thread::sleep(IDLE / 4);
+        let Some(mut free) = free() else { continue };
+        let now = Instant::now();
+        let (old, kept) = free.blocks.drain(..).partition(|(_, since)| now.duration_since(*since) >= IDLE);
+        free.blocks = kept;
+        let done = free.blocks.is_empty();
+        free.trimmed = !done;
+        drop(free);
+        drop::<Vec<_>>(old);
+        if done {
+            return;
+        }
+    }
+}
+
+/// An array of unspecified content, C-contiguous and writable, its memory its own for as long as it or a view of it lives.
 #[pyfunction]
-pub(crate) fn batch_memory(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<u8>>> {
-    let mut memory = take(length)?;
-    let bytes = memory.get_mut(..length).ok_or_else(|| PyMemoryError::new_err("the block is too small"))?;
-    // The mapping stays where it is when its owner moves.
-    let (start, length) = (bytes.as_mut_ptr().cast_const(), bytes.len());
-    let owner = Bound::new(py, Block(Some(memory)))?.into_any();
-    // SAFETY: the bytes belong to `owner`, which is the array's base and lives as long as the array; `bytes` ends before.
-    let view = unsafe { ArrayView1::from_shape_ptr(length, start) };
-    // SAFETY: `owner` keeps the memory of `view`, no other array is on it, and the mapping may be written to.
-    Ok(unsafe { PyArray1::borrow_from_array(&view, owner) })
+#[pyo3(name = "empty")]
+pub(crate) fn empty_array<'py>(
+    shape: Vec<usize>,
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    empty(&shape, dtype)
 }
 
-fn take(length: usize) -> PyResult<MmapMut> {
-    if let Ok(mut free) = FREE.try_lock() {
-        let fits = |memory: &MmapMut| (length..=length.saturating_mul(2).max(UNIT)).contains(&memory.len());
-        if let Some(at) = free.iter().position(fits) {
-            return Ok(free.swap_remove(at));
+/// As [`empty_array`]. `dtype` holds no references to objects.
+pub(crate) fn empty<'py>(
+    shape: &[usize],
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let too_large = || {
+        PyMemoryError::new_err(format!("an array of shape {shape:?} and dtype {dtype} is larger than memory"))
+    };
+    let bytes = shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
+    let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(too_large)?;
+    let axes: Result<Vec<npy_intp>, _> = shape.iter().map(|&axis| npy_intp::try_from(axis)).collect();
+    let mut axes = axes.map_err(|_| too_large())?;
+    if bytes < REUSED_FROM {
+        return small(&mut axes, dtype);
+    }
+    let memory = take(bytes).ok_or_else(too_large)?;
+    on_block(&mut axes, dtype, memory)
+}
+
+fn small<'py>(
+    axes: &mut [npy_intp],
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    let rank = rank(axes);
+    // SAFETY: `axes` are `rank` numbers; the reference to the dtype is the array's from here on. Null is an error that NumPy has set.
+    let array = unsafe {
+        let dtype = dtype.clone().into_dtype_ptr();
+        Bound::from_owned_ptr_or_err(py, PY_ARRAY_API.PyArray_Empty(py, rank, axes.as_mut_ptr(), dtype, 0))?
+    };
+    Ok(array.cast_into()?)
+}
+
+fn on_block<'py>(
+    axes: &mut [npy_intp],
+    dtype: &Bound<'py, PyArrayDescr>,
+    mut memory: MmapMut,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    let rank = rank(axes);
+    // The mapping stays where it is when its owner moves.
+    let start = memory.as_mut_ptr();
+    let owner = Bound::new(py, Block(Some(memory)))?;
+    // SAFETY: `axes` are `rank` numbers, and the block is as long as what they and the dtype say, and aligned to a page. It may be written
+    // to and no other array is on it. Its owner becomes the array's base before anyone else sees the array; both calls take over
+    // a reference. Null and less than zero are errors that NumPy has set.
+    let array = unsafe {
+        let kind = PyUntypedArray::type_object_raw(py);
+        let (dtype, strides) = (dtype.clone().into_dtype_ptr(), std::ptr::null_mut());
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            kind,
+            dtype,
+            rank,
+            axes.as_mut_ptr(),
+            strides,
+            start.cast(),
+            NPY_ARRAY_CARRAY,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast::<PyArrayObject>(), owner.into_ptr())
+            < 0
+        {
+            return Err(PyErr::fetch(py));
+        }
+        array
+    };
+    Ok(array.cast_into()?)
+}
+
+/// NumPy's own limit is far below.
+fn rank(axes: &[npy_intp]) -> c_int {
+    c_int::try_from(axes.len()).unwrap_or(c_int::MAX)
+}
+
+/// A block of at least `bytes`.
+fn take(bytes: usize) -> Option<MmapMut> {
+    if let Some(mut free) = free() {
+        let fits = |(memory, _): &(MmapMut, Instant)| {
+            (bytes..=bytes.saturating_mul(2).max(UNIT)).contains(&memory.len())
+        };
+        if let Some(at) = free.blocks.iter().rposition(fits) {
+            return Some(free.blocks.remove(at).0);
         }
     }
-    let too_large = || PyMemoryError::new_err(format!("a batch of {length} bytes is larger than memory"));
-    let size = length.max(1).checked_next_multiple_of(UNIT).ok_or_else(too_large)?;
-    let memory = MmapOptions::new().len(size).map_anon().map_err(|_| too_large())?;
+    let size = bytes.checked_next_multiple_of(UNIT)?;
+    let memory = MmapOptions::new().len(size).map_anon().ok()?;
     #[cfg(target_os = "linux")]
     // Advice may be refused.
     let _ = memory.advise(memmap2::Advice::HugePage);
-    Ok(memory)
+    Some(memory)
 }

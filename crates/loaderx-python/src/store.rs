@@ -19,7 +19,7 @@ use crate::error::{Raise, detached};
 /// closed raises ValueError.
 #[pyclass(module = "loaderx._core", frozen)]
 pub(crate) struct Store {
-    core: zrecord::Store,
+    pub(crate) core: zrecord::Store,
 }
 
 /// Records, and bytes: of live records, of chunk files, and of those what `compact` would give back at most.

@@ -1,4 +1,5 @@
-//! Worker threads for the blocks of one batch. The caller takes part; idle workers park.
+//! Worker threads for the blocks of one batch. The caller takes part; a worker that has nothing to do looks out for the next job for a
+//! moment, then parks: waking it takes longer than a small batch does.
 //!
 //! Unsafe: workers call a closure that lives on the caller's stack, through a pointer whose lifetime is erased, and the
 //! process-wide pool is reached through a raw pointer.
@@ -23,6 +24,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 /// A block panicked.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +82,9 @@ pub(crate) fn map<T: Send>(blocks: usize, work: &(dyn Fn(usize) -> T + Sync)) ->
         .filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
         .collect())
 }
+
+/// How long a worker looks out for the next job: about as long as it takes to wake one that parks.
+const WATCH: Duration = Duration::from_micros(50);
 
 thread_local! {
     /// Whether this thread is in a block of some job.
@@ -162,7 +167,7 @@ impl Job {
     }
 
     fn wait_until_left(&self) {
-        let mut patience = 200;
+        let mut patience = 2000;
         while self.active.load(Ordering::Acquire) != 0 {
             if patience > 0 {
                 patience -= 1;
@@ -182,8 +187,10 @@ struct Entry {
 
 struct Queue {
     entries: VecDeque<Entry>,
-    /// Workers that wait for an entry.
-    idle: usize,
+    /// Workers that look out for an entry.
+    watching: usize,
+    /// Workers that wait to be woken.
+    parked: usize,
 }
 
 impl Queue {
@@ -209,12 +216,15 @@ struct Pool {
     start: Once,
     queue: Mutex<Queue>,
     wake: Condvar,
+    /// Jobs that were ever queued: what a watching worker looks at.
+    queued: AtomicUsize,
 }
 
 impl Pool {
     fn new(workers: usize) -> Self {
-        let queue = Mutex::new(Queue { entries: VecDeque::new(), idle: 0 });
-        Self { process: process::id(), workers, start: Once::new(), queue, wake: Condvar::new() }
+        let queue = Mutex::new(Queue { entries: VecDeque::new(), watching: 0, parked: 0 });
+        let (start, wake, queued) = (Once::new(), Condvar::new(), AtomicUsize::new(0));
+        Self { process: process::id(), workers, start, queue, wake, queued }
     }
 
     fn of_this_process() -> &'static Self {
@@ -255,12 +265,13 @@ impl Pool {
         }
         self.start.call_once(|| self.start_workers());
         let queued = Queued { pool: self, job: &job };
-        let idle = {
+        let to_wake = {
             let mut queue = lock(&self.queue);
             queue.entries.push_back(Entry { job: Arc::clone(&job), seats });
-            queue.idle
+            seats.saturating_sub(queue.watching).min(queue.parked)
         };
-        (0..seats.min(idle)).for_each(|_| self.wake.notify_one());
+        self.queued.fetch_add(1, Ordering::Release);
+        (0..to_wake).for_each(|_| self.wake.notify_one());
         INSIDE.set(true);
         job.share();
         INSIDE.set(false);
@@ -282,6 +293,8 @@ impl Pool {
     fn serve(&self) {
         INSIDE.set(true);
         let mut queue = lock(&self.queue);
+        // Only who has just worked: the next batch often follows at once.
+        let mut watches = false;
         loop {
             if let Some(job) = queue.enter() {
                 drop(queue);
@@ -289,12 +302,34 @@ impl Pool {
                 job.leave();
                 drop(job);
                 queue = lock(&self.queue);
+                watches = true;
+            } else if watches {
+                queue.watching += 1;
+                let seen = self.queued.load(Ordering::Acquire);
+                drop(queue);
+                watches = self.watch(seen);
+                queue = lock(&self.queue);
+                queue.watching -= 1;
             } else {
-                queue.idle += 1;
+                queue.parked += 1;
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                queue.idle -= 1;
+                queue.parked -= 1;
             }
         }
+    }
+
+    /// Whether a job was queued within a moment.
+    fn watch(&self, seen: usize) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < WATCH {
+            for _ in 0..32 {
+                if self.queued.load(Ordering::Acquire) != seen {
+                    return true;
+                }
+                hint::spin_loop();
+            }
+        }
+        false
     }
 }
 

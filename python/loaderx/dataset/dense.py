@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderx import memory
+from loaderx._core import Rows
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array
-from loaderx.dataset.index import Indices
+from loaderx.dataset.index import Indices, out_of_range
 from loaderx.dataset.schema import Shape
 from loaderx.zrecord import Io, PathLike, Verify
 
@@ -59,6 +59,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
         read_only: bool = False,
     ) -> None:
         super().__init__(path, dtype, item_shape, codec, schema, level=level, verify=verify, io=io, read_only=read_only)
+        self._rows = self._store.rows(self.dtype, self.item_shape)
 
     @property
     def item_shape(self) -> Shape:
@@ -67,14 +68,20 @@ class DenseDataset(Dataset[Any, Array, Array]):
         assert shape is not None
         return shape
 
+    def __getitem__(self, index: Any) -> Any:
+        # An array of indices from the front, as samplers give it, is a batch in one native call.
+        if type(index) is np.ndarray and (rows := self._rows.take(index)) is not None:
+            return rows
+        return super().__getitem__(index)
+
     def _record(self, index: int) -> Any:
-        item = np.empty(self.item_shape, self.dtype)
-        self._store.gather_rows(np.array([index], np.uint64), item[None])
+        item = self._rows.record(index)
         return item if item.ndim else item[()]
 
     def _records(self, idxs: Indices) -> Array:
-        rows = memory.empty((idxs.size, *self.item_shape), self.dtype)
-        self._store.gather_rows(idxs, rows)
+        rows = self._rows.take(idxs)
+        if rows is None:
+            raise out_of_range(int(idxs.max()), len(self))
         return rows
 
     def _check(self, records: npt.ArrayLike) -> tuple[int, Array]:

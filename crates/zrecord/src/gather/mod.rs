@@ -4,6 +4,7 @@ mod checked;
 mod destination;
 mod locate;
 mod read;
+mod scalars;
 mod uniform;
 
 use std::sync::{Mutex, PoisonError};
@@ -23,10 +24,10 @@ use read::Reader;
 use uniform::RowReader;
 
 /// Below this many destination bytes one thread is quicker than waking another (about 100 us of work).
-const ONE_THREAD_RAW: usize = 1 << 20;
+const ONE_THREAD_RAW: usize = 256 << 10;
 const ONE_THREAD_ZSTD: usize = 96 << 10;
 /// From so many destination bytes on, a batch is not found in the caches by whoever uses it next.
-const STREAMING: usize = 4 << 20;
+const STREAMING: usize = 2 << 20;
 /// Blocks per thread, so that an uneven load evens out.
 const BLOCKS_PER_THREAD: usize = 4;
 /// Records that are located, and asked for from memory, before the first of them is read.

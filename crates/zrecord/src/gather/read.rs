@@ -46,10 +46,8 @@ impl<'a> Reader<'a> {
     /// Ask for the first bytes of a record that will be read soon, if its chunk is at hand.
     #[inline]
     pub(super) fn prefetch(&self, found: &Located) {
-        if let Some(map) = self.chunks.last(found.entry.chunk.into())
-            && let Some(bytes) = map.get(found.entry.offset as usize..)
-        {
-            prefetch(bytes);
+        if let Some(map) = self.chunks.last(found.entry.chunk.into()) {
+            prefetch(map, found.entry.offset as usize, 1);
         }
     }
 
@@ -59,10 +57,9 @@ impl<'a> Reader<'a> {
         if found.entry.stored as usize > LINE
             && found.sum.is_some()
             && let Some(map) = self.chunks.last(found.entry.chunk.into())
-            && let Some(bytes) = map.get(found.entry.offset as usize..)
-            && let Some(lead) = bytes.get(..LEAD.min(found.entry.stored as usize))
         {
-            lead.chunks(LINE).skip(1).for_each(prefetch);
+            let (start, length) = (found.entry.offset as usize, LEAD.min(found.entry.stored as usize));
+            prefetch(map, start + LINE, length - LINE);
         }
     }
 

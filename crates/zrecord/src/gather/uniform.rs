@@ -1,6 +1,8 @@
 //! Rows of a store whose records are all alike: no table is read, and what is small is asked for well ahead.
 
 use super::checked::CheckedView;
+use super::scalars::Scalars;
+use crate::checksum::LEAD;
 use crate::copy::{Stores, copy};
 use crate::format::{Entry, FLAG_SUMS, Header, Sum};
 use crate::open::Open;
@@ -11,7 +13,6 @@ use crate::uniform::Uniform;
 /// Bytes that are on their way from memory at once, at most so many records of them.
 const AHEAD_BYTES: usize = 4 << 10;
 const AHEAD_RECORDS: usize = 32;
-const LINE: usize = 64;
 
 /// Why a block must be read by the table after all: no map is offered, a chunk is too short, or bytes are not those that were summed up.
 /// The table then says what is wrong, and where.
@@ -52,6 +53,9 @@ impl<'a> RowReader<'a> {
         if let Some(sums) = &mut self.sums {
             sums.get::<{ Sum::SIZE }>(first).map_err(|_| NotUniform)?;
         }
+        if let Some(scalars) = self.scalars() {
+            return scalars.read(idxs, rows, self.uniform.row());
+        }
         let ahead = (AHEAD_BYTES / row).clamp(1, AHEAD_RECORDS);
         idxs.iter().take(ahead).for_each(|&record| self.prefetch(record));
         let mut coming = idxs.iter().skip(ahead);
@@ -64,13 +68,23 @@ impl<'a> RowReader<'a> {
         Ok(())
     }
 
+    /// If the records are that small, and all of them and their sums are at hand.
+    fn scalars(&self) -> Option<Scalars<'_>> {
+        if !Scalars::can_be(self.uniform.row()) || self.header.tail_chunk > 0 || self.checked.is_some() {
+            return None;
+        }
+        let sums = match &self.sums {
+            Some(sums) => Some(sums.whole()?),
+            None => None,
+        };
+        Some(Scalars { records: self.chunks.last(0)?, sums })
+    }
+
     #[inline]
     fn prefetch(&self, record: u64) {
         let entry = self.uniform.entry(record);
-        if let Some(map) = self.chunks.last(entry.chunk.into())
-            && let Some(bytes) = map.get(entry.offset as usize..)
-        {
-            bytes.chunks(LINE).take(entry.stored.min(512).div_ceil(64) as usize).for_each(prefetch);
+        if let Some(map) = self.chunks.last(entry.chunk.into()) {
+            prefetch(map, entry.offset as usize, LEAD.min(entry.stored as usize));
         }
         if let Some(sums) = &self.sums {
             sums.prefetch(record);

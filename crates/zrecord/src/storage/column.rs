@@ -166,14 +166,22 @@ impl ColumnView<'_> {
         Ok(out)
     }
 
+    /// All entries, if they lie in one segment, which was entered and is mapped.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        match self.segments.last(0)? {
+            Segment::Map(map) if self.length <= self.column.cut.per_segment() => Some(map),
+            _ => None,
+        }
+    }
+
     /// Ask the processor for an entry that will be read soon.
     #[inline]
     pub(crate) fn prefetch(&self, index: u64) {
         let (segment, at) = self.column.cut.place(index);
         if let Some(Segment::Map(map)) = self.segments.last(segment)
-            && let Some(bytes) = usize::try_from(at).ok().and_then(|at| map.get(at..))
+            && let Ok(at) = usize::try_from(at)
         {
-            super::prefetch(bytes);
+            super::prefetch(map, at, 1);
         }
     }
 

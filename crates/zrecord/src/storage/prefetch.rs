@@ -1,16 +1,21 @@
-//! A hint to the processor.
+//! Hints to the processor.
 //!
 //! What could go wrong: nothing is read or written; a prefetch of any address is only a hint and never faults.
 
-/// Ask for the cache line at the start of `bytes`.
+/// Bytes of a cache line, or a part of one.
+const LINE: usize = 64;
+
+/// Ask for the cache lines of `length` bytes from `start` on, which need not be within `bytes`.
 #[inline]
-pub(crate) fn prefetch(bytes: &[u8]) {
+pub(crate) fn prefetch(bytes: &[u8], start: usize, length: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: prefetching has no effect that a program can see, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().cast()) };
+        for line in (0..length).step_by(LINE) {
+            // SAFETY: prefetching has no effect that a program can see, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(start + line).cast()) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = (bytes, start, length, LINE);
 }

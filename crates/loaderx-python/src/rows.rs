@@ -1,0 +1,62 @@
+//! The class `Rows`.
+
+use numpy::{PyArrayDescr, PyUntypedArray};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use crate::array::{fill, indices};
+use crate::error::detached;
+use crate::memory::empty;
+use crate::store::Store;
+
+/// The records of a store, all of one dtype and shape, as rows of new arrays.
+#[pyclass(module = "loaderx._core", frozen)]
+pub(crate) struct Rows {
+    store: Py<Store>,
+    dtype: Py<PyArrayDescr>,
+    item_shape: Vec<usize>,
+}
+
+#[pymethods]
+impl Rows {
+    /// `dtype` and `item_shape` are those of one record.
+    #[new]
+    fn new(store: Py<Store>, dtype: Py<PyArrayDescr>, item_shape: Vec<usize>) -> Self {
+        Self { store, dtype, item_shape }
+    }
+
+    /// The records `index` as an array of shape (n, *item_shape).
+    ///
+    /// None if `index` must be looked at first: if it is no C-contiguous array of int64 or uint64 of shape (n,), or not within
+    /// 0..len. Other errors as in `Store.gather_rows`.
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
+        let Some(idxs) = indices(index) else { return Ok(None) };
+        match self.rows(py, &idxs, Some(idxs.len())) {
+            Err(error) if error.is_instance_of::<PyIndexError>(py) => Ok(None),
+            rows => rows.map(Some),
+        }
+    }
+
+    /// Record `index` as an array of shape item_shape. IndexError if there is none.
+    fn record<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyUntypedArray>> {
+        self.rows(py, &[index], None)
+    }
+}
+
+impl Rows {
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        idxs: &[u64],
+        count: Option<usize>,
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let shape: Vec<usize> = count.into_iter().chain(self.item_shape.iter().copied()).collect();
+        let core = &self.store.get().core;
+        let rows = empty(&shape, self.dtype.bind(py))?;
+        fill(rows, |memory| detached(py, || core.gather_rows(idxs, memory)))
+    }
+}
