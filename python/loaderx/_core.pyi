@@ -152,8 +152,13 @@ class Rows:
     def __new__(cls, store: Store, dtype: np.dtype[Any], item_shape: Sequence[int]) -> Rows: ...
     def take(self, index: object) -> npt.NDArray[Any] | None:
         """Shape (n, *item_shape). None if `index` is no C-contiguous int64 or uint64 array of shape (n,) within 0..len."""
+    def view(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """The records from `start` to `stop` as a read-only array on the store's own file, shape (n, *item_shape)."""
     def record(self, index: int) -> npt.NDArray[Any]:
         """Record `index`, shape item_shape. IndexError if there is none."""
+
+def split(array: npt.NDArray[Any], places: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
+    """The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it."""
 
 def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""

@@ -1,4 +1,4 @@
-//! The memory of the arguments as Rust slices. The binding's only unsafe code is here.
+//! The memory of the arguments, and of new arrays, as Rust slices. With `view.rs` and `memory.rs` the binding's only unsafe code.
 //!
 //! What could go wrong, and why it can't:
 //! - *The memory goes away while a core works on it.* Each slice borrows from a value that holds a reference to the
@@ -192,6 +192,17 @@ pub(crate) fn fill<'py>(
     Ok(array)
 }
 
+fn shared<'py, T: Element>(array: &Bound<'py, PyArray1<T>>) -> PyResult<PyReadonlyArray1<'py, T>> {
+    array.try_readonly().map_err(|error| borrow_error(&error))
+}
+
+fn borrow_error(error: &BorrowError) -> PyErr {
+    PyValueError::new_err(match error {
+        BorrowError::NotWriteable => "expected a writable array, found a read-only one",
+        _ => "the array overlaps another argument, or another call is using it",
+    })
+}
+
 /// A new array of zeros, shape (length,). Unlike rust-numpy's it raises `MemoryError` where there is no memory.
 pub(crate) fn zeros<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
     let array = get_array_module(py)?.getattr("zeros")?.call1((length, dtype::<T>(py)))?;
@@ -203,17 +214,6 @@ pub(crate) fn exclusive<'py, T: Element>(
     array: &Bound<'py, PyArray1<T>>,
 ) -> PyResult<PyReadwriteArray1<'py, T>> {
     array.try_readwrite().map_err(|error| borrow_error(&error))
-}
-
-fn shared<'py, T: Element>(array: &Bound<'py, PyArray1<T>>) -> PyResult<PyReadonlyArray1<'py, T>> {
-    array.try_readonly().map_err(|error| borrow_error(&error))
-}
-
-fn borrow_error(error: &BorrowError) -> PyErr {
-    PyValueError::new_err(match error {
-        BorrowError::NotWriteable => "expected a writable array, found a read-only one",
-        _ => "the array overlaps another argument, or another call is using it",
-    })
 }
 
 /// The first axis of an array.
@@ -320,7 +320,8 @@ unsafe fn view<'py, T: Element + Plain>(
     }
 }
 
-fn data(array: &Bound<'_, PyUntypedArray>) -> *const u8 {
+/// Where an array's elements begin.
+pub(crate) fn data(array: &Bound<'_, PyUntypedArray>) -> *const u8 {
     // SAFETY: the pointer is to a live NumPy array, whose fields may be read while attached to the interpreter.
     unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data.cast_const().cast() }
 }

@@ -12,6 +12,7 @@ mod memory;
 mod rows;
 mod sampler;
 mod store;
+mod view;
 
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
@@ -32,6 +33,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
     module.add_function(wrap_pyfunction!(memory::empty_array, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::split, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

@@ -7,7 +7,6 @@
 //! [`Block`] that owns the memory, so it lives as long as any view of the array, and a block is handed out to one array only. The
 //! content of a new array is whatever was there, and NumPy owns the pages, so its bytes count as initialised.
 
-use std::ffi::c_int;
 use std::hint;
 use std::process;
 use std::sync::{Mutex, MutexGuard};
@@ -15,11 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memmap2::{MmapMut, MmapOptions};
-use numpy::npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, PyArrayObject, npy_intp};
+use numpy::npyffi::PY_ARRAY_API;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
-use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
+
+use crate::view::{Elements, axes, rank, view};
 
 /// Bytes from which memory is used again: what is smaller, the allocator keeps at hand by itself.
 const REUSED_FROM: usize = 1 << 20;
@@ -110,75 +110,29 @@ pub(crate) fn empty<'py>(
     shape: &[usize],
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
     let too_large = || {
         PyMemoryError::new_err(format!("an array of shape {shape:?} and dtype {dtype} is larger than memory"))
     };
     let bytes = shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
     let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(too_large)?;
-    let axes: Result<Vec<npy_intp>, _> = shape.iter().map(|&axis| npy_intp::try_from(axis)).collect();
-    let mut axes = axes.map_err(|_| too_large())?;
     if bytes < REUSED_FROM {
-        return small(&mut axes, dtype);
+        let mut axes = axes(shape)?;
+        // SAFETY: `axes` are so many numbers as its rank says; the reference to the dtype is the array's from here on. Null is an error
+        // that NumPy has set.
+        let array = unsafe {
+            let dtype = dtype.clone().into_dtype_ptr();
+            let array = PY_ARRAY_API.PyArray_Empty(py, rank(&axes), axes.as_mut_ptr(), dtype, 0);
+            Bound::from_owned_ptr_or_err(py, array)?
+        };
+        return Ok(array.cast_into()?);
     }
-    let memory = take(bytes).ok_or_else(too_large)?;
-    on_block(&mut axes, dtype, memory)
-}
-
-fn small<'py>(
-    axes: &mut [npy_intp],
-    dtype: &Bound<'py, PyArrayDescr>,
-) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let py = dtype.py();
-    let rank = rank(axes);
-    // SAFETY: `axes` are `rank` numbers; the reference to the dtype is the array's from here on. Null is an error that NumPy has set.
-    let array = unsafe {
-        let dtype = dtype.clone().into_dtype_ptr();
-        Bound::from_owned_ptr_or_err(py, PY_ARRAY_API.PyArray_Empty(py, rank, axes.as_mut_ptr(), dtype, 0))?
-    };
-    Ok(array.cast_into()?)
-}
-
-fn on_block<'py>(
-    axes: &mut [npy_intp],
-    dtype: &Bound<'py, PyArrayDescr>,
-    mut memory: MmapMut,
-) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let py = dtype.py();
-    let rank = rank(axes);
+    let mut memory = take(bytes).ok_or_else(too_large)?;
     // The mapping stays where it is when its owner moves.
     let start = memory.as_mut_ptr();
-    let owner = Bound::new(py, Block(Some(memory)))?;
-    // SAFETY: `axes` are `rank` numbers, and the block is as long as what they and the dtype say, and aligned to a page. It may be written
-    // to and no other array is on it. Its owner becomes the array's base before anyone else sees the array; both calls take over
-    // a reference. Null and less than zero are errors that NumPy has set.
-    let array = unsafe {
-        let kind = PyUntypedArray::type_object_raw(py);
-        let (dtype, strides) = (dtype.clone().into_dtype_ptr(), std::ptr::null_mut());
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            kind,
-            dtype,
-            rank,
-            axes.as_mut_ptr(),
-            strides,
-            start.cast(),
-            NPY_ARRAY_CARRAY,
-            std::ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast::<PyArrayObject>(), owner.into_ptr())
-            < 0
-        {
-            return Err(PyErr::fetch(py));
-        }
-        array
-    };
-    Ok(array.cast_into()?)
-}
-
-/// NumPy's own limit is far below.
-fn rank(axes: &[npy_intp]) -> c_int {
-    c_int::try_from(axes.len()).unwrap_or(c_int::MAX)
+    let owner = Bound::new(py, Block(Some(memory)))?.into_any();
+    // SAFETY: the block is at least that long, aligned to a page and writable, no other array is on it, and it lives as long as its owner.
+    unsafe { view(shape, dtype, start, Elements::Writable, owner) }
 }
 
 /// A block of at least `bytes`.

@@ -1,13 +1,15 @@
-//! The class `Rows`.
+//! The class `Rows`, and the function that cuts a packed batch into its records.
 
-use numpy::{PyArrayDescr, PyUntypedArray};
+use numpy::{PyArrayDescr, PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::array::{fill, indices};
 use crate::error::detached;
 use crate::memory::empty;
 use crate::store::Store;
+use crate::view::{parts, stretch};
 
 /// The records of a store, all of one dtype and shape, as rows of new arrays.
 #[pyclass(module = "loaderx._core", frozen)]
@@ -41,6 +43,15 @@ impl Rows {
         }
     }
 
+    /// The records from `start` to `stop` as a read-only array of shape (n, *item_shape) on the store's own file: nothing is copied.
+    ///
+    /// IndexError if they are not within 0..len; ValueError if the store has no such view; CorruptRecordError.
+    fn view<'py>(&self, py: Python<'py>, start: u64, stop: u64) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let core = &self.store.get().core;
+        let view = detached(py, || core.view(start..stop))?;
+        stretch(py, view, &self.item_shape, self.dtype.bind(py))
+    }
+
     /// Record `index` as an array of shape item_shape. IndexError if there is none.
     fn record<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyUntypedArray>> {
         self.rows(py, &[index], None)
@@ -59,4 +70,13 @@ impl Rows {
         let rows = empty(&shape, self.dtype.bind(py))?;
         fill(rows, |memory| detached(py, || core.gather_rows(idxs, memory)))
     }
+}
+
+/// The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it.
+#[pyfunction]
+pub(crate) fn split<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    places: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyList>> {
+    parts(array, places.as_slice()?)
 }

@@ -3,13 +3,14 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, dtype};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use zrecord::{Io, Options, Verify};
 
-use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source, exclusive, zeros};
+use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source, fill};
 use crate::error::{Raise, detached};
+use crate::memory::empty;
 
 /// A store of byte records; see `loaderx.zrecord.Zrecord`.
 ///
@@ -32,7 +33,7 @@ struct Stats {
 }
 
 /// Records, offsets, shape rows.
-type Packed<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
+type Packed<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
 
 #[pymethods]
 impl Store {
@@ -224,11 +225,13 @@ impl Store {
             let before = detached(py, || self.core.generation())?;
             let offsets = detached(py, || self.core.packed_offsets(idxs))?;
             let total = offsets.last().copied().unwrap_or_default();
-            let records = zeros(py, usize::try_from(total).map_err(|_| too_large())?)?;
-            let mut destination = exclusive(&records)?;
-            let dst = destination.as_slice_mut()?;
-            let gathered =
-                detached(py, || Ok::<_, zrecord::Error>(self.core.gather_packed(idxs, &offsets, dst)))?;
+            let records = empty(&[usize::try_from(total).map_err(|_| too_large())?], &dtype::<u8>(py))?;
+            let mut gathered = Ok(None);
+            let records = fill(records, |dst| {
+                gathered =
+                    detached(py, || Ok::<_, zrecord::Error>(self.core.gather_packed(idxs, &offsets, dst)))?;
+                Ok(())
+            })?;
             // Another thread deleted in between: the offsets were those of other records.
             if gathered.is_err() && detached(py, || self.core.generation())? != before {
                 continue;
@@ -237,7 +240,6 @@ impl Store {
             let shapes = shapes.map(|shapes| shape_rows(py, &shapes)).transpose()?;
             let offsets = offsets.into_iter().map(i64::try_from).collect::<Result<_, _>>();
             let offsets = PyArray1::from_vec(py, offsets.map_err(|_| too_large())?);
-            drop(destination);
             return Ok((records, offsets, shapes));
         }
     }

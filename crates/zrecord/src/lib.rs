@@ -29,6 +29,7 @@ mod store;
 mod tests;
 mod uniform;
 mod verify;
+mod view;
 
 pub use append::Records;
 pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, build_dict};
@@ -40,3 +41,4 @@ pub use repair::{Repair, Repaired, repair};
 pub use stats::Stats;
 pub use store::Store;
 pub use verify::{Progress, Report, Watch, verify};
+pub use view::View;

@@ -68,6 +68,11 @@ impl Uniform {
         self.row
     }
 
+    /// The first record of a chunk.
+    pub(crate) fn first_of(self, chunk: u64) -> u64 {
+        chunk.saturating_mul(self.per_chunk)
+    }
+
     /// Where the records of a chunk end.
     pub(crate) fn end(self, chunk: u64, header: &Header) -> u64 {
         if chunk == u64::from(header.tail_chunk) {

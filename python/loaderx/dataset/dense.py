@@ -74,6 +74,53 @@ class DenseDataset(Dataset[Any, Array, Array]):
             return rows
         return super().__getitem__(index)
 
+    def gather(self, index: Any, out: Array | None = None) -> Array:
+        """The record set that `index` selects, as `ds[index]` gives it; an integer is a set of one.
+
+        Args:
+            index: as in `ds[index]`.
+            out: where to put it: a C-contiguous, writable array of shape (n, *item_shape) and the store's dtype, such as the NumPy view of
+                a pinned tensor. Nothing is allocated, and `out` is returned. After an error its content is unspecified.
+
+        Raises:
+            TypeError: `out` is no array.
+            ValueError: `out` has another shape, dtype or layout.
+        """
+        idxs = self._select(index)
+        if out is None:
+            return self._records(idxs)
+        self._check_out(out, (idxs.size, *self.item_shape))
+        self._store.gather_rows(idxs, out)
+        return out
+
+    def _check_out(self, out: Array, shape: Shape) -> None:
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out: expected a NumPy array, found {type(out).__name__}")
+        if out.shape != shape or out.dtype != self.dtype:
+            expected = f"shape {shape} and dtype {self.dtype.str!r}"
+            raise ValueError(f"out: expected {expected}, found shape {out.shape} and dtype {out.dtype.str!r}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("out: expected a C-contiguous, writable array")
+
+    def view(self, start: int, stop: int) -> Array:
+        """The records `start` to `stop` as a read-only array on the store's own file: nothing is copied.
+
+        The records are checked now, all of them, as `verify` says. As long as the array or a view of it lives, the store can be read
+        and appended to, but neither deleted from nor compacted, by nobody.
+
+        Raises:
+            IndexError: not 0 <= start <= stop <= len(ds).
+            ValueError: there is no such view: the store is not "raw", or was deleted from since it was empty, or the records lie in two of
+                its files (of at most 4 GiB), or it is read without memory maps (network file systems, io="pread").
+            CorruptRecordError: a record's bytes are not what was written.
+        """
+        length = len(self)
+        if not 0 <= start <= stop <= length:
+            raise IndexError(f"records {start} to {stop}: expected 0 <= start <= stop <= {length}")
+        if start == stop:
+            return self[start:stop]
+        return self._rows.view(start, stop)
+
     def _record(self, index: int) -> Any:
         item = self._rows.record(index)
         return item if item.ndim else item[()]

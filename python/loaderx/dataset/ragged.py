@@ -100,7 +100,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
                     f"found {self.lengths(idxs[at])[0]} bytes"
                 )
         shapes = self._shapes(idxs, np.diff(starts), listed, rows)
-        return split(packed.view(self.dtype), starts.tolist(), shapes)
+        return split(packed.view(self.dtype), starts, shapes)
 
     def _shapes(
         self,

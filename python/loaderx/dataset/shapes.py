@@ -5,7 +5,6 @@ A row is eight uint32: rank plus one, then up to seven dimensions. A row of zero
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderx import _core
 from loaderx._core import MAX_RANK
 
 Shape = tuple[int, ...]
@@ -51,9 +51,11 @@ def shape_of(row: npt.NDArray[np.uint32], items: int) -> Shape | None:
     return shape if math.prod(shape) == items else None
 
 
-def split(flat: npt.NDArray[Any], starts: Sequence[int], shapes: Sequence[Shape] | None) -> list[npt.NDArray[Any]]:
+def split(
+    flat: npt.NDArray[Any], starts: npt.NDArray[np.int64], shapes: Sequence[Shape] | None
+) -> list[npt.NDArray[Any]]:
     """Cut `flat`, shape (items,), at the n + 1 `starts`, and give each part its shape; None: all one-dimensional."""
-    parts = [flat[a:b] for a, b in itertools.pairwise(starts)]
+    parts = _core.split(flat, starts)
     if shapes is None:
         return parts
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

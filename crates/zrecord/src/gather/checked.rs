@@ -17,7 +17,7 @@ pub(crate) struct Checked {
 
 impl Checked {
     /// A cursor for scattered looks.
-    pub(super) fn view(&self) -> CheckedView<'_> {
+    pub(crate) fn view(&self) -> CheckedView<'_> {
         CheckedView { checked: self, page: None }
     }
 
@@ -38,18 +38,18 @@ impl Checked {
 
 /// Keeps the page that was looked at last.
 #[derive(Debug)]
-pub(super) struct CheckedView<'a> {
+pub(crate) struct CheckedView<'a> {
     checked: &'a Checked,
     page: Option<(u64, Page)>,
 }
 
 impl CheckedView<'_> {
-    pub(super) fn contains(&mut self, record: u64) -> bool {
+    pub(crate) fn contains(&mut self, record: u64) -> bool {
         let (word, bit) = self.place(record);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    pub(super) fn insert(&mut self, record: u64) {
+    pub(crate) fn insert(&mut self, record: u64) {
         let (word, bit) = self.place(record);
         if let Some(word) = word {
             word.fetch_or(bit, Ordering::Relaxed);

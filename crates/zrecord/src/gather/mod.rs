@@ -142,8 +142,18 @@ impl Job<'_> {
 pub(crate) fn lengths(open: &Open, idxs: &[u64]) -> Result<Vec<u32>> {
     let header = open.header();
     check_indices(idxs, &header)?;
+    if let Some(uniform) = Uniform::known(open, &header)? {
+        return Ok(vec![uniform.row(); idxs.len()]);
+    }
     let mut locator = Locator::new(open, &header, Verify::Never);
-    idxs.iter().map(|&index| Ok(locator.locate(index)?.entry.logical)).collect()
+    let mut lengths = Vec::with_capacity(idxs.len());
+    for (i, &index) in idxs.iter().enumerate() {
+        if let Some(&later) = idxs.get(i + AHEAD) {
+            locator.prefetch(later);
+        }
+        lengths.push(locator.locate(index)?.entry.logical);
+    }
+    Ok(lengths)
 }
 
 /// Shapes of the records, plain where the store keeps none.

@@ -1,13 +1,17 @@
 //! The methods of a store that only read.
 
+use std::ops::Range;
+
 use super::{Store, WriterSlot, stale};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{FLAG_SHAPES, Header, Shape};
 use crate::gather::{self, Destination};
 use crate::open::Open;
+use crate::options::Options;
 use crate::settle;
 use crate::stats::{self, Stats};
 use crate::storage::File;
+use crate::view::{self, View};
 
 impl Store {
     /// Record `idxs[i]` into `dst` at byte `offsets[i]`; the places must not overlap.
@@ -28,6 +32,26 @@ impl Store {
     /// As [`Store::gather`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch) for a record that isn't exactly one row long.
     pub fn gather_rows(&self, idxs: &[u64], dst: &mut [u8]) -> Result<()> {
         self.looking(|open| gather::gather(open, idxs, Destination::rows(dst, idxs.len())?))
+    }
+
+    /// The records of `range` as memory, without a copy. They are checked now, all of them, as this handle checks what it reads.
+    ///
+    /// As long as the view lives nobody can delete from the store or compact it, this handle neither.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange); [`Error::InvalidArgument`](crate::Error::InvalidArgument) if there is none: for no records, where the store isn't
+    /// raw, has records of several lengths or was deleted from, where the records lie in several chunks, or where no maps are used;
+    /// [`Error::CorruptRecord`](crate::Error::CorruptRecord), I/O; as [`Store::open`](crate::Store::open).
+    pub fn view(&self, range: Range<u64>) -> Result<View> {
+        self.reading(|open| {
+            let options = Options { read_only: true, codec: None, ..self.options.clone() };
+            let reader = Self::open_in(self.dir.clone(), options)?;
+            let (found, expected) = (reader.generation()?, open.header().generation);
+            if found != expected {
+                return Err(Error::Stale { path: open.path(), found, expected });
+            }
+            view::view(open, range, reader)
+        })
     }
 
     /// Where each of the records begins when they are packed one after another; one more offset says where the last one ends.

@@ -1,0 +1,123 @@
+//! Arrays on memory that something else owns: a block of batch memory, another array, a chunk of a store.
+//!
+//! What could go wrong with the unsafe here: an array that outlives its memory, or that reaches beyond it. The owner becomes the array's
+//! base before anyone else sees the array, so it lives as long as the array or any view of it; the rest is the caller's promise.
+
+use std::ffi::c_int;
+
+use numpy::npyffi::{NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use pyo3::{PyTypeInfo, ffi};
+
+use crate::array::data;
+
+/// What may be done with an array's elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Elements {
+    Writable,
+    ReadOnly,
+}
+
+/// A C-contiguous array of a shape, whose first element is at `start`.
+///
+/// # Safety
+/// From `start` on there is memory for all elements, aligned as the dtype wants it, for as long as `owner` lives; it is initialised, and if
+/// it is writable nobody else counts on its content. The dtype holds no references to objects.
+pub(crate) unsafe fn view<'py>(
+    shape: &[usize],
+    dtype: &Bound<'py, PyArrayDescr>,
+    start: *mut u8,
+    elements: Elements,
+    owner: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = dtype.py();
+    let mut axes = axes(shape)?;
+    let flags = if elements == Elements::Writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO };
+    // SAFETY: the caller's promise. The first call takes over a reference to the dtype, the second one to the owner; null and less than
+    // zero are errors that NumPy has set.
+    let array = unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            PyUntypedArray::type_object_raw(py),
+            dtype.clone().into_dtype_ptr(),
+            rank(&axes),
+            axes.as_mut_ptr(),
+            std::ptr::null_mut(),
+            start.cast(),
+            flags,
+            std::ptr::null_mut::<ffi::PyObject>(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        array
+    };
+    Ok(array.cast_into()?)
+}
+
+/// Owner of an array that shows records in a store's file.
+#[pyclass(frozen, module = "loaderx._core")]
+struct Stretch {
+    _records: zrecord::View,
+}
+
+/// The records of a view, each of `item_shape` and `dtype`, as an array that can't be written to.
+pub(crate) fn stretch<'py>(
+    py: Python<'py>,
+    records: zrecord::View,
+    item_shape: &[usize],
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let row = item_shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
+    let (start, length) = (records.bytes().as_ptr().cast_mut(), records.bytes().len());
+    let Some(count) = row
+        .and_then(|row| length.checked_div(row))
+        .filter(|count| row.map(|row| row * count) == Some(length))
+    else {
+        return Err(PyValueError::new_err(format!(
+            "{length} bytes are no records of shape {item_shape:?} and dtype {dtype}"
+        )));
+    };
+    let shape: Vec<usize> = std::iter::once(count).chain(item_shape.iter().copied()).collect();
+    let owner = Bound::new(py, Stretch { _records: records })?.into_any();
+    // SAFETY: the map is that long and stays where it is as long as its owner lives. Chunks begin at a page and rows are whole numbers of
+    // elements, so each is aligned. Bytes that are mapped read-only are not written through this array, and nobody else writes them:
+    // the view's lock is in the way.
+    unsafe { view(&shape, dtype, start, Elements::ReadOnly, owner) }
+}
+
+/// The parts of a C-contiguous array of shape (n,) between neighbouring places, as views of it.
+pub(crate) fn parts<'py>(array: &Bound<'py, PyUntypedArray>, places: &[i64]) -> PyResult<Bound<'py, PyList>> {
+    let (dtype, length, start) = (array.dtype(), array.len(), data(array).cast_mut());
+    let refuse = || PyValueError::new_err(format!("the places are no cuts of an array of {length} elements"));
+    if array.ndim() != 1 || !array.is_c_contiguous() || dtype.has_object() {
+        return Err(refuse());
+    }
+    let part = |(&from, &to): (&i64, &i64)| {
+        let (from, to) = (usize::try_from(from), usize::try_from(to));
+        let (Ok(from), Ok(to)) = (from, to) else { return Err(refuse()) };
+        if from > to || to > length {
+            return Err(refuse());
+        }
+        let start = start.wrapping_add(from * dtype.itemsize());
+        // SAFETY: the elements lie within the array, which owns them or keeps alive who does.
+        unsafe { view(&[to - from], &dtype, start, Elements::Writable, array.clone().into_any()) }
+    };
+    let parts = places.iter().zip(places.iter().skip(1)).map(part).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(array.py(), parts)
+}
+
+/// A shape as NumPy wants it.
+pub(crate) fn axes(shape: &[usize]) -> PyResult<Vec<npy_intp>> {
+    let axes: Result<_, _> = shape.iter().map(|&axis| npy_intp::try_from(axis)).collect();
+    axes.map_err(|_| PyMemoryError::new_err(format!("an array of shape {shape:?} is larger than memory")))
+}
+
+/// The number of axes. NumPy's own limit is far below what a `c_int` holds.
+pub(crate) fn rank(axes: &[npy_intp]) -> c_int {
+    c_int::try_from(axes.len()).unwrap_or(c_int::MAX)
+}
