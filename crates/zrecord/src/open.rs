@@ -12,7 +12,7 @@ use crate::format::{
     EXTENSION, Entry, FLAG_SHAPES, FLAG_SUMS, FORMAT_VERSION, Header, HeaderFault, HeaderState, Shape, Sum,
     SyncSlot, names,
 };
-use crate::gather::Checked;
+use crate::gather::{Ahead, Checked};
 use crate::lock::{self, LockedMeta};
 use crate::options::{Options, Verify};
 use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small, read_start};
@@ -34,6 +34,8 @@ pub(crate) struct Open {
     pub(crate) verify: Verify,
     /// What `Verify::Once` has checked.
     pub(crate) checked: Checked,
+    /// Whether what is read was in memory lately.
+    pub(crate) ahead: Ahead,
     header: RwLock<Header>,
     /// The length of record 0, once it was asked for where all records are alike; else 0.
     first_length: AtomicU32,
@@ -92,6 +94,7 @@ impl Open {
             level: codec.default_level().map(|default| found.slot.map_or(default, |slot| slot.level)),
             verify: options.verify,
             checked: Checked::default(),
+            ahead: Ahead::default(),
             header: RwLock::new(found.header),
             first_length: AtomicU32::new(0),
             unguarded: None,

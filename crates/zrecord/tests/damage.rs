@@ -107,7 +107,13 @@ fn an_intent_that_promises_too_much_is_none() {
 fn a_damaged_length_asks_for_no_memory() {
     let home = tempfile::tempdir().unwrap();
     let path = store(home.path(), false);
-    patch(&path.join("0.loc"), |bytes| bytes.get_mut(4..12).unwrap().fill(0xFF));
+    let damage = || patch(&path.join("0.loc"), |bytes| bytes.get_mut(4..12).unwrap().fill(0xFF));
+    damage();
+    // Where all records are alike nobody asks the table.
+    assert_eq!(open(&path).unwrap().lengths(&[1, 0]).unwrap(), [4, 4]);
+    patch(&path.join("0.loc"), |bytes| bytes.copy_within(20..28, 4));
+    open(&path).unwrap().append(&Records::rows(b"other", 1).unwrap(), None).unwrap();
+    damage();
     let store = open(&path).unwrap();
     assert!(matches!(store.lengths(&[0]), Err(Error::CorruptRecord { record: 0, .. })));
     assert!(matches!(store.packed_offsets(&[1, 0]), Err(Error::CorruptRecord { record: 0, .. })));

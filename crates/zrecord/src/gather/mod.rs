@@ -1,5 +1,6 @@
 //! The read path: check -> locate (table) -> read -> decode -> destination, in blocks of records over the pool.
 
+mod ahead;
 mod checked;
 mod destination;
 mod locate;
@@ -17,6 +18,7 @@ use crate::open::Open;
 use crate::options::Verify;
 use crate::pool;
 use crate::uniform::Uniform;
+pub(crate) use ahead::Ahead;
 pub(crate) use checked::Checked;
 pub(crate) use destination::Destination;
 use locate::{Located, Locator};
@@ -40,7 +42,9 @@ pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>) ->
     let blocks = blocks(open.codec, idxs.len(), destination.bytes());
     let bytes = destination.bytes();
     let stores = if bytes < STREAMING { Stores::Cached } else { Stores::Streaming };
-    let job = Job { open, uniform: Uniform::known(open, &header)?, header, stores };
+    let uniform = Uniform::known(open, &header)?;
+    open.ahead.ask(open, &header, uniform, idxs, bytes)?;
+    let job = Job { open, uniform, header, stores };
     if blocks <= 1 {
         return job.read_block(idxs, destination);
     }

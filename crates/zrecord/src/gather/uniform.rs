@@ -1,5 +1,7 @@
 //! Rows of a store whose records are all alike: no table is read, and what is small is asked for well ahead.
 
+use std::sync::Arc;
+
 use super::checked::CheckedView;
 use super::scalars::Scalars;
 use crate::checksum::LEAD;
@@ -7,24 +9,30 @@ use crate::copy::{Stores, copy};
 use crate::format::{Entry, FLAG_SUMS, Header, Sum};
 use crate::open::Open;
 use crate::options::Verify;
-use crate::storage::{ColumnView, Entered, Map, prefetch};
+use crate::storage::{ColumnView, Entered, Map, Mapped, prefetch};
 use crate::uniform::Uniform;
 
 /// Bytes that are on their way from memory at once, at most so many records of them.
 const AHEAD_BYTES: usize = 4 << 10;
 const AHEAD_RECORDS: usize = 32;
 
-/// Why a block must be read by the table after all: no map is offered, a chunk is too short, or bytes are not those that were summed up.
-/// The table then says what is wrong, and where.
+/// Why a block must be read by the table after all: a chunk is too short, can't be read, or holds other bytes than those that were summed
+/// up. The table then says what is wrong, and where.
 #[derive(Debug)]
 pub(super) struct NotUniform;
+
+/// A chunk that was entered.
+enum Chunk {
+    Map(Map),
+    File(Arc<Mapped>),
+}
 
 /// Reads the rows of one block.
 pub(super) struct RowReader<'a> {
     open: &'a Open,
     header: &'a Header,
     uniform: Uniform,
-    chunks: Entered<Map>,
+    chunks: Entered<Chunk>,
     sums: Option<ColumnView<'a>>,
     checked: Option<CheckedView<'a>>,
     stores: Stores,
@@ -45,7 +53,7 @@ impl<'a> RowReader<'a> {
     }
 
     /// The records `idxs` into `rows`, one behind the other.
-    pub(super) fn read(&mut self, idxs: &[u64], rows: &mut [u8]) -> std::result::Result<(), NotUniform> {
+    pub(super) fn read(&mut self, idxs: &[u64], rows: &mut [u8]) -> Result<(), NotUniform> {
         let row = self.uniform.row() as usize;
         let Some(&first) = idxs.first() else { return Ok(()) };
         // What is asked for ahead must be open.
@@ -77,13 +85,16 @@ impl<'a> RowReader<'a> {
             Some(sums) => Some(sums.whole()?),
             None => None,
         };
-        Some(Scalars { records: self.chunks.last(0)?, sums })
+        match self.chunks.last(0)? {
+            Chunk::Map(records) => Some(Scalars { records, sums }),
+            Chunk::File(_) => None,
+        }
     }
 
     #[inline]
     fn prefetch(&self, record: u64) {
         let entry = self.uniform.entry(record);
-        if let Some(map) = self.chunks.last(entry.chunk.into()) {
+        if let Some(Chunk::Map(map)) = self.chunks.last(entry.chunk.into()) {
             prefetch(map, entry.offset as usize, LEAD.min(entry.stored as usize));
         }
         if let Some(sums) = &self.sums {
@@ -92,48 +103,53 @@ impl<'a> RowReader<'a> {
     }
 
     #[inline]
-    fn read_row(&mut self, record: u64, place: &mut [u8]) -> std::result::Result<(), NotUniform> {
+    fn read_row(&mut self, record: u64, place: &mut [u8]) -> Result<(), NotUniform> {
         let entry = self.uniform.entry(record);
         let chunk = u64::from(entry.chunk);
         if self.chunks.last(chunk).is_none() {
             self.enter(&entry)?;
         }
-        let map = self.chunks.last(chunk).ok_or(NotUniform)?;
-        let start = entry.offset as usize;
-        let stored = map.get(start..start + entry.stored as usize).ok_or(NotUniform)?;
-        let Some(sums) = &mut self.sums else {
-            copy(stored, place, self.stores);
-            return Ok(());
+        let expected = match &mut self.sums {
+            Some(_) if self.checked.as_mut().is_some_and(|checked| checked.contains(record)) => None,
+            Some(sums) => Some(Sum::decode(&sums.get(record).map_err(|_| NotUniform)?)),
+            None => None,
         };
-        if self.checked.as_mut().is_some_and(|checked| checked.contains(record)) {
-            copy(stored, place, self.stores);
-            return Ok(());
-        }
-        let expected = Sum::decode(&sums.get(record).map_err(|_| NotUniform)?);
-        if Sum::of_copy(stored, place, &entry, self.stores) != expected {
+        let found = match self.chunks.last(chunk).ok_or(NotUniform)? {
+            Chunk::Map(map) => {
+                let start = entry.offset as usize;
+                let stored = map.get(start..start + entry.stored as usize).ok_or(NotUniform)?;
+                if expected.is_none() {
+                    copy(stored, place, self.stores);
+                    return Ok(());
+                }
+                Sum::of_copy(stored, place, &entry, self.stores)
+            }
+            Chunk::File(file) => {
+                file.file().read_at(place, entry.offset.into()).map_err(|_| NotUniform)?;
+                Sum::of(place, &entry)
+            }
+        };
+        if expected.is_some_and(|expected| expected != found) {
             return Err(NotUniform);
         }
-        if let Some(checked) = &mut self.checked {
+        if expected.is_some()
+            && let Some(checked) = &mut self.checked
+        {
             checked.insert(record);
         }
         Ok(())
     }
 
-    /// Map the chunk of a record, as far as its records reach.
+    /// Map the chunk of a record, as far as its records reach, or open it where maps are not offered.
     #[cold]
-    fn enter(&mut self, entry: &Entry) -> std::result::Result<(), NotUniform> {
+    fn enter(&mut self, entry: &Entry) -> Result<(), NotUniform> {
         let chunk = u64::from(entry.chunk);
         if self.chunks.find(chunk).is_some() {
             return Ok(());
         }
-        let end = self.uniform.end(chunk, self.header);
-        let map = self
-            .open
-            .chunks
-            .get(chunk)
-            .and_then(|file| file.map(end).map_err(|e| self.open.chunks.fail(chunk, e)));
-        let map = map.ok().flatten().ok_or(NotUniform)?;
-        self.chunks.put(chunk, map);
+        let file = self.open.chunks.get(chunk).map_err(|_| NotUniform)?;
+        let map = file.map(self.uniform.end(chunk, self.header)).map_err(|_| NotUniform)?;
+        self.chunks.put(chunk, map.map_or(Chunk::File(file), Chunk::Map));
         Ok(())
     }
 }

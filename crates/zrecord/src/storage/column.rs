@@ -115,6 +115,18 @@ impl Column {
         self.files.path(self.cut.place(index).0)
     }
 
+    /// Whether an entry is in memory, as far as can be told.
+    pub(crate) fn is_at_hand(&self, index: u64) -> Result<bool> {
+        let (segment, at) = self.cut.place(index);
+        self.files.is_at_hand(segment, at)
+    }
+
+    /// Let the system read an entry that will be needed soon.
+    pub(crate) fn ask(&self, index: u64) -> Result<()> {
+        let (segment, at) = self.cut.place(index);
+        self.files.ask(segment, at..at + self.cut.width)
+    }
+
     /// A cursor for scattered reads of entries below `length`.
     pub(crate) fn view(&self, length: u64) -> ColumnView<'_> {
         ColumnView { column: self, length, segments: Entered::new() }

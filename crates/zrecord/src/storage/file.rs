@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::io::{self, Seek};
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,6 +106,32 @@ impl File for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
+    }
+
+    fn is_at_hand(&self, offset: u64) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::io::{Errno, ReadWriteFlags, preadv2};
+            let mut byte = [0];
+            let read =
+                preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
+            read != Err(Errno::AGAIN)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = offset;
+            true
+        }
+    }
+
+    fn ask(&self, bytes: Range<u64>) {
+        // A hint: it may be refused.
+        #[cfg(target_os = "linux")]
+        if let Some(length) = bytes.end.checked_sub(bytes.start).and_then(NonZeroU64::new) {
+            let _ = rustix::fs::fadvise(&self.file, bytes.start, Some(length), rustix::fs::Advice::WillNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = bytes;
     }
 
     fn map(&self) -> io::Result<Option<Map>> {

@@ -15,6 +15,7 @@ mod prefetch;
 
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,6 +63,15 @@ pub(crate) trait File: Debug + Send + Sync {
     fn set_len(&self, length: u64) -> io::Result<()>;
     /// Make content and length durable.
     fn sync(&self) -> io::Result<()>;
+    /// Whether the byte at `offset` is in memory; `true` where that can't be told.
+    fn is_at_hand(&self, offset: u64) -> bool {
+        let _ = offset;
+        true
+    }
+    /// Let the system read what is not in memory, without waiting for it: a hint.
+    fn ask(&self, bytes: Range<u64>) {
+        let _ = bytes;
+    }
     /// The file's present content as memory; `None` where only positional reads are offered.
     fn map(&self) -> io::Result<Option<Map>>;
     /// `false` if somebody else holds a lock in the way.

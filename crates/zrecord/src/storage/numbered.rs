@@ -56,6 +56,17 @@ impl NumberedFiles {
         self.get(number)?.file().len().map_err(|e| self.fail(number, e))
     }
 
+    /// Whether the byte at `offset` of a file is in memory, as far as can be told.
+    pub(crate) fn is_at_hand(&self, number: u64, offset: u64) -> Result<bool> {
+        Ok(self.get(number)?.file().is_at_hand(offset))
+    }
+
+    /// Let the system read bytes of a file that will be needed soon.
+    pub(crate) fn ask(&self, number: u64, bytes: Range<u64>) -> Result<()> {
+        self.get(number)?.file().ask(bytes);
+        Ok(())
+    }
+
     /// The numbers of the files that there are.
     pub(crate) fn numbers(&self) -> Result<Vec<u64>> {
         numbers(&*self.dir, self.extension)

@@ -13,3 +13,5 @@ mod model;
 #[cfg(test)]
 mod repair;
 pub(crate) mod twin;
+#[cfg(test)]
+mod uniform;
