@@ -41,8 +41,8 @@ def from_numpy(
 ) -> int:
     """Write a stacked array as a new dense store: one record a row along axis 0, a 1-D array being scalars.
 
-    The array is written from where it lies, in chunks of 64 MiB: a memory-mapped one is never in memory as a whole. One that is not C-contiguous
-    is copied, 8 MiB at a time.
+    The array is written from where it lies, in chunks of 64 MiB: a memory-mapped one is never in memory as a whole. One that is not
+    C-contiguous is copied, 8 MiB at a time.
 
     Args:
         path: directory of the store; there must be none yet.
