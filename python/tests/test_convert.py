@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import convert, from_iterator, from_numpy
 from loaderx.zrecord import ZrecordError
-from support import CODECS, Array, all_same, contents, images, same
+from support import CODECS, Array, all_same, contents, images, run_python, same
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -61,6 +61,67 @@ def test_from_numpy_reads_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert same(DenseDataset(tmp_path / "ds")[:], np.arange(50).reshape(25, 2))
     from_numpy(tmp_path / "large", np.zeros((3, 40), np.float64))
     assert sizes[5:] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("codec", ["raw", "zstd"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda array: array[::-1],
+        lambda array: array[1::3, :, ::2],
+        lambda array: array.transpose(2, 0, 1),
+        lambda array: np.asfortranarray(array),
+        lambda array: array.astype(">i4")[:, ::-1],
+        lambda array: np.broadcast_to(array[:1], (20, *array.shape[1:])),
+    ],
+)
+def test_from_numpy_of_any_memory_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, view: Callable[[Array], Array]
+) -> None:
+    monkeypatch.setattr(convert, "COPIED_BYTES", 200)
+    array = view(np.arange(9 * 7 * 5, dtype=np.int32).reshape(9, 7, 5))
+    assert from_numpy(tmp_path / "ds", array, codec=codec) == len(array)
+    assert same(DenseDataset(tmp_path / "ds")[:], array)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+@pytest.mark.parametrize("how", ["array", "array[::-1]", "array.T", "list(array)"])
+def test_a_mapped_array_is_written_in_bounded_memory(tmp_path: Path, how: str) -> None:
+    np.save(tmp_path / "array.npy", np.random.default_rng(0).integers(0, 99, (8192, 12_288), np.uint8))
+    code = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from loaderx.utils import from_iterator, from_numpy
+
+def anonymous():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
+
+folder, how, codec = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+array = np.load(folder / "array.npy", mmap_mode="r")
+source = eval(how)
+from_numpy(folder / f"warm-{codec}", np.ones((2, 400_000), np.uint8), codec=codec)
+before = most = anonymous()
+done = threading.Event()
+def watch():
+    global most
+    while not done.wait(0.002):
+        most = max(most, anonymous())
+watcher = threading.Thread(target=watch)
+watcher.start()
+if isinstance(source, list):
+    from_iterator(folder / codec, source, np.uint8, codec=codec)
+else:
+    from_numpy(folder / codec, source, codec=codec)
+done.set()
+watcher.join()
+print(most - before)
+"""
+    for codec in ["raw", "zstd"]:
+        taken = float(run_python(code, str(tmp_path), how, codec, timeout=300).stdout)
+        # Of 96 MiB: what is copied at once, and what is encoded and not yet written.
+        assert taken < 40, f"{codec}: {taken} MiB"
 
 
 @pytest.mark.parametrize(

@@ -52,17 +52,6 @@ impl Uniform {
         Ok(Self::of(header, open.first_length()?))
     }
 
-    /// Whether the records `entries`, just placed behind those of `before`, leave the store uniform; `after` is the header with them.
-    pub(crate) fn holds(before: Option<Self>, first: u64, entries: &[Entry], after: &Header) -> bool {
-        let Some(row) = before.map(|uniform| uniform.row).or(entries.first().map(|entry| entry.logical))
-        else {
-            return false;
-        };
-        let after = Header { flags: after.flags | FLAG_UNIFORM, ..*after };
-        let Some(uniform) = Self::of(&after, row) else { return false };
-        (first..).zip(entries).all(|(record, entry)| uniform.entry(record) == *entry)
-    }
-
     /// Bytes of a record, stored and as it is read.
     pub(crate) fn row(self) -> u32 {
         self.row
@@ -93,6 +82,61 @@ impl Uniform {
         // Below 2^32: `of` has made sure for all records that there are.
         let offset = place.wrapping_mul(self.row.into());
         Entry { offset: low32(offset), stored: self.row, logical: self.row, chunk: low32(chunk) }
+    }
+}
+
+/// What an append does to a store's being uniform: told of each record as it is placed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growing {
+    holds: bool,
+    /// 0 before the first record.
+    row: u32,
+    /// Not known before the first chunk is full.
+    per_chunk: Option<u64>,
+    /// The chunk that is appended to, and its records.
+    chunk: u32,
+    in_chunk: u64,
+}
+
+impl Growing {
+    /// Of a store as it is; `before` is what is known of it.
+    pub(crate) fn from(header: &Header, before: Option<Uniform>) -> Self {
+        let is_new = (header.length, header.tail_chunk, header.tail_offset) == (0, 0, 0);
+        let row = before.map_or(0, |uniform| uniform.row);
+        Self {
+            holds: header.codec == Codec::Raw && (is_new || before.is_some()),
+            row,
+            per_chunk: before.map(|uniform| uniform.per_chunk).filter(|&records| records != u64::MAX),
+            chunk: header.tail_chunk,
+            in_chunk: u64::from(header.tail_offset).checked_div(row.into()).unwrap_or_default(),
+        }
+    }
+
+    /// The next record lies there.
+    #[inline]
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        if self.row == 0 {
+            self.row = entry.logical;
+        }
+        if entry.chunk != self.chunk && self.in_chunk > 0 {
+            self.holds &= *self.per_chunk.get_or_insert(self.in_chunk) == self.in_chunk;
+            (self.chunk, self.in_chunk) = (self.chunk.wrapping_add(1), 0);
+        }
+        self.holds &= entry.chunk == self.chunk
+            && u64::from(entry.offset) == self.in_chunk.wrapping_mul(self.row.into())
+            && (entry.stored, entry.logical) == (self.row, self.row)
+            && self.per_chunk.is_none_or(|records| self.in_chunk < records);
+        self.in_chunk += 1;
+    }
+
+    /// The header's flag, as it is to be with the records that were added.
+    pub(crate) fn flag(self, header: Header) -> Header {
+        let with = Header { flags: header.flags | FLAG_UNIFORM, ..header };
+        if self.holds && Uniform::of(&with, self.row).is_some() {
+            with
+        } else {
+            Header { flags: header.flags & !FLAG_UNIFORM, ..header }
+        }
     }
 }
 

@@ -25,6 +25,9 @@ from loaderx.zrecord import Bytes, PathLike, check_codec
 Kind = TypeVar("Kind", DenseDataset, RaggedDataset)
 
 CHUNK_BYTES = 64 << 20
+COPIED_BYTES = 8 << 20
+"""The part of an array in another memory order that is copied at once."""
+
 RECORD_OVERHEAD = 256
 """About what one buffered record takes besides its bytes."""
 
@@ -38,7 +41,8 @@ def from_numpy(
 ) -> int:
     """Write a stacked array as a new dense store: one record a row along axis 0, a 1-D array being scalars.
 
-    The array is read in chunks of 64 MiB, so a memory-mapped one is never in memory as a whole.
+    The array is written from where it lies, in chunks of 64 MiB: a memory-mapped one is never in memory as a whole. One that is not
+    C-contiguous is copied, 8 MiB at a time.
 
     Args:
         path: directory of the store; there must be none yet.
@@ -65,7 +69,8 @@ def from_numpy(
     with new_dataset(DenseDataset, path, array.dtype, array.shape[1:], codec, schema) as dataset:
         if dict_bytes is not None:
             dataset.install_dict(dict_bytes)
-        step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+        chunk = CHUNK_BYTES if array.flags.c_contiguous else min(CHUNK_BYTES, COPIED_BYTES)
+        step = max(1, chunk // max(1, array[:1].nbytes))
         for start in range(0, len(array), step):
             dataset.append(array[start : start + step])
     return len(array)

@@ -1,38 +1,84 @@
-//! Stage three: bytes to the chunk files, behind everything committed.
+//! Stage three: bytes to the chunk files and rows to the tables, behind everything committed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
 
 use super::Writer;
-use super::place::Run;
-use crate::error::{Error, Result};
-use crate::pool;
-use crate::storage::File;
+use super::encode::{Block, Rooms};
+use super::place::{self, Rows, Run};
+use crate::error::Result;
+use crate::format::{FLAG_SUMS, Header};
+use crate::uniform::Growing;
 
-/// Below this, one thread writes everything.
-const PARALLEL_BYTES: usize = 4 << 20;
+/// Rows that are held back: together they are one large write.
+const HELD_ROWS: usize = 1 << 16;
 
-/// Write all runs; nothing of it is in the table yet.
-pub(super) fn flush(writer: &mut Writer, runs: &[Run<'_>]) -> Result<()> {
-    let files = runs.iter().map(|run| writer.chunks.get(run.chunk.into())).collect::<Result<Vec<_>>>()?;
-    let write = |run: &Run<'_>, file: &Arc<dyn File>| {
-        let name = || format!("{}.chunk", run.chunk);
-        file.write_at(run.bytes, run.offset.into()).map_err(|e| writer.fail("write", &name())(e))
-    };
-    let total: usize = runs.iter().map(|run| run.bytes.len()).sum();
-    if total < PARALLEL_BYTES {
-        return runs.iter().zip(&files).try_for_each(|(run, file)| write(run, file));
+/// Bytes of a chunk after which the disk begins with them while the next ones are encoded: a sync, which all large appends end with sooner or later, then
+/// finds little to do. What is appended in small portions is left to the kernel's own measure.
+const BEGUN_BYTES: u64 = 8 << 20;
+
+/// What takes the blocks of an append in their order.
+pub(super) struct Flush<'a> {
+    pub(super) writer: &'a mut Writer,
+    /// The header with what was flushed.
+    pub(super) header: Header,
+    chunk_limit: u32,
+    rooms: &'a Rooms,
+    rows: Rows,
+    runs: Vec<Run>,
+    /// Whether the records stay all alike.
+    growing: Growing,
+    /// The chunk that is written to, and what was written there since the disk began with what lies before.
+    waiting: (u32, Range<u64>),
+}
+
+impl<'a> Flush<'a> {
+    pub(super) fn new(writer: &'a mut Writer, growing: Growing, chunk_limit: u32, rooms: &'a Rooms) -> Self {
+        let header = writer.header;
+        let (rows, runs) = std::mem::take(&mut writer.scratch);
+        let tail = u64::from(header.tail_offset);
+        let waiting = (header.tail_chunk, tail..tail);
+        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting }
     }
-    let first_failure = Mutex::new(Ok(()));
-    pool::run(runs.len(), pool::threads(), &|i| {
-        if let (Some(run), Some(file)) = (runs.get(i), files.get(i))
-            && let Err(e) = write(run, file)
-        {
-            let mut outcome = first_failure.lock().unwrap_or_else(PoisonError::into_inner);
-            if outcome.is_ok() {
-                *outcome = Err(e);
+
+    /// Write a block's bytes; nobody sees any of it before the header is written.
+    pub(super) fn take(&mut self, block: Block<'_>) -> Result<()> {
+        self.runs.clear();
+        let (rows, runs) = (&mut self.rows, &mut self.runs);
+        place::place(&mut self.header, &block, self.chunk_limit, rows, runs, &mut self.growing)?;
+        for run in &self.runs {
+            let bytes = block.bytes().get(run.bytes.clone()).unwrap_or_default();
+            self.writer.chunks.write(run.chunk.into(), bytes, run.offset.into())?;
+            let end = u64::from(run.offset) + bytes.len() as u64;
+            let (chunk, waiting) = &mut self.waiting;
+            if *chunk != run.chunk {
+                (*chunk, *waiting) = (run.chunk, run.offset.into()..run.offset.into());
+            }
+            waiting.end = end;
+            if waiting.end - waiting.start >= BEGUN_BYTES {
+                self.writer.chunks.begin_sync(run.chunk.into(), waiting.clone());
+                waiting.start = end;
             }
         }
-    })
-    .map_err(|e| Error::Internal(e.to_string()))?;
-    first_failure.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.rooms.give_back(block.room);
+        if self.rows.entries.len() >= HELD_ROWS { self.write_rows() } else { Ok(()) }
+    }
+
+    fn write_rows(&mut self) -> Result<()> {
+        let first = self.header.length - self.rows.entries.len() as u64;
+        self.writer.loc.write(first, self.rows.entries.as_flattened())?;
+        if self.header.has(FLAG_SUMS) {
+            self.writer.sum.write(first, self.rows.sums.as_flattened())?;
+        }
+        self.rows.entries.clear();
+        self.rows.sums.clear();
+        Ok(())
+    }
+
+    /// Write the rows that were held back; the header that counts all records.
+    pub(super) fn finish(mut self) -> Result<Header> {
+        self.write_rows()?;
+        self.runs.clear();
+        self.writer.scratch = (self.rows, self.runs);
+        Ok(self.growing.flag(self.header))
+    }
 }

@@ -1,8 +1,10 @@
-//! The write path: check -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit.
+//! The write path: check -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit. While one block of records is
+//! placed and flushed, the next ones are encoded.
 
 mod commit;
 mod encode;
 mod flush;
+mod ordered;
 mod place;
 mod records;
 mod writer;
@@ -12,11 +14,14 @@ pub(crate) use writer::Writer;
 
 use crate::codec::{Codec, Encoder};
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_UNIFORM, Header, MAX_RECORD_LEN, Shape, Sum};
+use crate::format::{Header, MAX_RECORD_LEN, Shape};
 use crate::open::Open;
 use crate::options::Options;
-use crate::uniform::Uniform;
-use encode::WINDOW_BYTES;
+use crate::uniform::{Growing, Uniform};
+use flush::Flush;
+
+/// Bytes of records that are in work at once: what an append takes in memory beside the caller's own, at most, unless one record is larger.
+const IN_WORK_BYTES: usize = 64 << 20;
 
 /// Append all of `records`, or nothing; returns the first new index.
 pub(crate) fn append(
@@ -27,26 +32,23 @@ pub(crate) fn append(
     options: &Options,
 ) -> Result<u64> {
     let encoder = Encoder::new(open.codec, open.level, open.dictionary())?;
+    let shapes = shapes.filter(|shapes| !shapes.iter().all(Shape::is_plain));
     let first = writer.header.length;
-    let mut header = writer.header;
-    let uniform = Uniform::known(open, &header)?;
-    let is_new = header.length == 0 && (header.tail_chunk, header.tail_offset) == (0, 0);
-    let may_be_uniform = is_new || uniform.is_some();
-    let mut entries = Vec::with_capacity(records.len());
-    let mut sums = Vec::with_capacity(records.len());
-    let mut start = 0;
-    while start < records.len() {
-        let end = records.window(start, WINDOW_BYTES);
-        let blocks = encode::encode(&encoder, records, start..end)?;
-        let placed = place::place(&mut header, &blocks, options.chunk_limit, &mut entries, &mut sums)?;
-        flush::flush(writer, &placed)?;
-        start = end;
-    }
-    header.flags &= !FLAG_UNIFORM;
-    if may_be_uniform && Uniform::holds(uniform, first, &entries, &header) {
-        header.flags |= FLAG_UNIFORM;
-    }
-    commit::commit(writer, header, &entries, &sums, shapes)?;
+    let rooms = std::mem::take(&mut writer.rooms);
+    let growing = Growing::from(&writer.header, Uniform::known(open, &writer.header)?);
+    let mut flush = Flush::new(writer, growing, options.chunk_limit, &rooms);
+    let blocks = encode::divide(records);
+    let range = |i: usize| blocks.get(i).cloned().unwrap_or_default();
+    ordered::run(
+        blocks.len(),
+        IN_WORK_BYTES,
+        &|i| records.window(range(i).start, usize::MAX, range(i).len()).1,
+        &|i| encode::encode(&encoder, records, range(i), shapes, &rooms),
+        &mut |block| flush.take(block),
+    )?;
+    let header = flush.finish()?;
+    commit::commit(writer, header, shapes)?;
+    writer.rooms = rooms;
     open.publish(writer.header);
     Ok(first)
 }
@@ -67,11 +69,8 @@ pub(crate) fn check(
         let (found, expected) = (shapes.len(), records.len());
         return Err(Error::InvalidArgument(format!("append got {found} shapes for {expected} records")));
     }
-    for record in 0..records.len() {
-        let found = records.get(record).len() as u64;
-        if found > MAX_RECORD_LEN {
-            return Err(Error::RecordTooLong { record, found, limit: MAX_RECORD_LEN });
-        }
+    if let Some((record, found)) = records.first_longer(MAX_RECORD_LEN) {
+        return Err(Error::RecordTooLong { record, found, limit: MAX_RECORD_LEN });
     }
     if header.length.checked_add(records.len() as u64).is_none() {
         return Err(Error::InvalidArgument("the store is full: its length would pass 2^64".to_owned()));
@@ -82,19 +81,4 @@ pub(crate) fn check(
         ));
     }
     Ok(())
-}
-
-/// A record as it will lie in a chunk, before it is known where.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    stored: u32,
-    logical: u32,
-    sum: Sum,
-}
-
-impl Piece {
-    fn new(stored: &[u8], stored_length: u32, logical: u32) -> Self {
-        let entry = Entry { stored: stored_length, logical, ..Entry::default() };
-        Self { stored: stored_length, logical, sum: Sum::of(stored, &entry) }
-    }
 }

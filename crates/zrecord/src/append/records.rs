@@ -2,6 +2,9 @@
 
 use crate::error::{Error, Result};
 
+/// A write of so many bytes is worth a call.
+const ALONE: usize = 128 << 10;
+
 /// Byte records to be appended.
 #[derive(Clone, Debug)]
 pub struct Records<'a>(Kind<'a>);
@@ -100,23 +103,53 @@ impl<'a> Records<'a> {
             Kind::Rows { src, row, .. } => {
                 src.get(range.start.checked_mul(*row)?..range.end.checked_mul(*row)?)
             }
-            Kind::List(_) => None,
+            Kind::List(records) => match records.get(range)? {
+                [record] => Some(record),
+                _ => None,
+            },
         }
     }
 
-    /// The end of the run of records from `start` on that holds at most `bytes` bytes, and at least one record.
-    pub(super) fn window(&self, start: usize, bytes: usize) -> usize {
-        const MOST_RECORDS: usize = 1 << 20;
+    /// The bytes of all records.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Packed { src, .. } | Kind::Rows { src, .. } => src.len(),
+            Kind::List(records) => records.iter().map(|record| record.len()).sum(),
+        }
+    }
+
+    /// The first record of more than `limit` bytes, and its length.
+    pub(super) fn first_longer(&self, limit: u64) -> Option<(usize, u64)> {
+        let length = |i| self.get(i).len() as u64;
+        // All rows are as long as the first one.
+        let looked_at = if let Kind::Rows { .. } = self.0 { 1 } else { self.len() };
+        (0..looked_at).map(|i| (i, length(i))).find(|&(_, length)| length > limit)
+    }
+
+    /// The end of the run of records from `start` on that holds at most `bytes` bytes and `count` records, and at least one; and its bytes.
+    pub(super) fn window(&self, start: usize, bytes: usize, count: usize) -> (usize, usize) {
+        let last = self.len().min(start.saturating_add(count));
+        if let Kind::Rows { row, .. } = self.0 {
+            let rows =
+                bytes.checked_div(row).unwrap_or(usize::MAX).clamp(1, last.saturating_sub(start).max(1));
+            return (start.saturating_add(rows), rows.saturating_mul(row));
+        }
         let mut total = 0_usize;
         let mut end = start;
-        while end < self.len() && end - start < MOST_RECORDS {
-            total = total.saturating_add(self.get(end).len());
-            if total > bytes && end > start {
+        while end < last {
+            let length = self.get(end).len();
+            // A long one that lies apart is a run of its own: it can be written from where it is.
+            let alone = length >= ALONE && matches!(self.0, Kind::List(_));
+            if end > start && (alone || total.saturating_add(length) > bytes) {
                 break;
             }
+            total = total.saturating_add(length);
             end += 1;
+            if alone {
+                break;
+            }
         }
-        end
+        (end, total)
     }
 }
 
@@ -156,9 +189,33 @@ mod tests {
 
     #[test]
     fn a_window_holds_what_fits_and_at_least_one() {
-        let records = Records::rows(b"aabbcc", 3).unwrap();
-        assert_eq!(records.window(0, 4), 2);
-        assert_eq!(records.window(0, 1), 1);
-        assert_eq!(records.window(1, 100), 3);
+        let forms = [
+            Records::rows(b"aabbcc", 3).unwrap(),
+            Records::packed(b"aabbcc", &[0, 2, 4]).unwrap(),
+            Records::list(vec![b"aa", b"bb", b"cc"]),
+        ];
+        for records in forms {
+            assert_eq!(records.bytes(), 6);
+            assert_eq!(records.window(0, 4, 9), (2, 4));
+            assert_eq!(records.window(0, 5, 9), (2, 4));
+            assert_eq!(records.window(0, 1, 9), (1, 2));
+            assert_eq!(records.window(1, 100, 9), (3, 4));
+            assert_eq!(records.window(0, 100, 2), (2, 4));
+            assert_eq!(records.first_longer(2), None);
+            assert_eq!(records.first_longer(1), Some((0, 2)));
+        }
+        assert_eq!(Records::rows(b"", 3).unwrap().window(0, 0, 2), (2, 0));
+    }
+
+    #[test]
+    fn a_long_record_that_lies_apart_is_not_copied() {
+        let long = vec![0; ALONE];
+        let records = Records::list(vec![b"a", b"b", &long, b"c"]);
+        let ends = [(0, 2), (2, 3), (3, 4)];
+        for (start, end) in ends {
+            assert_eq!(records.window(start, usize::MAX, 9).0, end);
+        }
+        assert_eq!(records.contiguous(2..3).map(<[u8]>::as_ptr), Some(long.as_ptr()));
+        assert_eq!(records.contiguous(0..2), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::encode::Rooms;
+use super::place::{Rows, Run};
 use crate::error::{Error, Result};
 use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Shape, Sum, SyncSlot, names};
 use crate::lock;
@@ -26,6 +28,9 @@ pub(crate) struct Writer {
     pub(crate) header: Header,
     /// The slot that was written last; its header is what is durable.
     slot: SyncSlot,
+    /// Memory of one append that the next one uses again.
+    pub(super) rooms: Rooms,
+    pub(super) scratch: (Rows, Vec<Run>),
 }
 
 impl Writer {
@@ -54,6 +59,8 @@ impl Writer {
                 level: open.level.unwrap_or(0),
                 dict_crc: 0,
             }),
+            rooms: Rooms::default(),
+            scratch: (Rows::default(), Vec::new()),
             dir: dir.clone(),
             lock,
             process: std::process::id(),
@@ -161,6 +168,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Make everything durable but the header.
+    pub(super) fn sync_records(&mut self) -> Result<()> {
+        self.chunks.begin_sync_all();
+        for table in [&self.loc, &self.sum, &self.shape] {
+            table.begin_sync();
+        }
+        self.chunks.sync()?;
+        self.sync_tables()?;
+        self.sync_names()
+    }
+
     pub(crate) fn sync_tables(&mut self) -> Result<()> {
         self.loc.sync()?;
         self.sum.sync()?;
@@ -181,9 +199,7 @@ impl Writer {
         if self.slot.header == self.header && self.slot.sequence > 0 {
             return Ok(());
         }
-        self.chunks.sync()?;
-        self.sync_tables()?;
-        self.sync_names()?;
+        self.sync_records()?;
         self.sync_header()?;
         self.write_slot(SyncSlot { header: self.header, ..self.slot })
     }

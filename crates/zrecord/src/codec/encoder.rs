@@ -45,6 +45,19 @@ impl Encoder {
         }
     }
 
+    /// Make room behind `out` for records of these lengths, whatever becomes of them.
+    pub(crate) fn reserve(
+        &self,
+        lengths: impl Iterator<Item = usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let needed: usize = match self.0 {
+            Kind::Raw => lengths.sum(),
+            Kind::Zstd { .. } | Kind::ZstdDict { .. } => lengths.map(zstd::bound).sum(),
+        };
+        out.try_reserve(needed).map_err(|_| CodecError::OutOfMemory { purpose: "encoded records" })
+    }
+
     /// Appends the stored form of `record` to `out` and returns its length in bytes. An error leaves `out` as it was.
     pub(crate) fn encode(&self, record: &[u8], out: &mut Vec<u8>) -> Result<u32, CodecError> {
         let too_long = CodecError::RecordTooLong { found: record.len(), limit: MAX_RECORD_LEN };

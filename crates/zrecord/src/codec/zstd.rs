@@ -20,6 +20,11 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
+/// The longest frame of a record of `length` bytes.
+pub(super) fn bound(length: usize) -> usize {
+    zstd_safe::compress_bound(length)
+}
+
 /// Appends the frame of `record` to `out`.
 pub(super) fn compress(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, CodecError> {
     append(record, out, |context, frame| context.compress(frame, record, level))
@@ -39,8 +44,7 @@ fn append(
     out: &mut Vec<u8>,
     compress: impl FnOnce(&mut CCtx<'static>, &mut Cursor<&mut Vec<u8>>) -> SafeResult,
 ) -> Result<usize, CodecError> {
-    let bound = zstd_safe::compress_bound(record.len());
-    out.try_reserve(bound).map_err(|_| CodecError::OutOfMemory { purpose: "a zstd frame" })?;
+    out.try_reserve(bound(record.len())).map_err(|_| CodecError::OutOfMemory { purpose: "a zstd frame" })?;
     let end = out.len() as u64;
     // A cursor at the end of a vector writes into the spare capacity, and an error leaves the length as it was.
     let mut frame = Cursor::new(out);

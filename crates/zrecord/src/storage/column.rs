@@ -274,6 +274,11 @@ impl ColumnWriter {
         Ok(())
     }
 
+    /// Begin to make everything written durable.
+    pub(crate) fn begin_sync(&self) {
+        self.files.begin_sync_all();
+    }
+
     /// Make everything written durable.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.files.sync()

@@ -49,6 +49,12 @@ impl Fuse {
         self.calls.store(calls, Ordering::SeqCst);
     }
 
+    /// How many still succeed.
+    #[cfg(test)]
+    pub(crate) fn calls_left(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
     fn never() -> Self {
         Self {
             left: AtomicU64::new(u64::MAX),
@@ -193,6 +199,10 @@ impl File for FaultyFile {
     fn sync(&self) -> io::Result<()> {
         self.fuse.change("sync", &self.name)?;
         self.inner.sync()
+    }
+
+    fn begin_sync(&self, offset: u64, length: u64) {
+        self.inner.begin_sync(offset, length);
     }
 
     fn map(&self) -> io::Result<Option<Map>> {

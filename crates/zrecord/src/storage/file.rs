@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::local::reading_takes_space;
 use super::mapped::Map;
-use super::{Access, Directory, File, Lock};
+use super::{Access, Directory, File, Lock, writeback};
 
 /// A directory of the file system; `map` says whether its files are offered as memory.
 #[derive(Debug)]
@@ -105,7 +105,12 @@ impl File for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
+        // Times of change are not content.
+        self.file.sync_data()
+    }
+
+    fn begin_sync(&self, offset: u64, length: u64) {
+        writeback::begin(&self.file, offset, length);
     }
 
     fn is_at_hand(&self, offset: u64) -> bool {

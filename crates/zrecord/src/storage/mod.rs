@@ -12,6 +12,7 @@ mod mapped;
 pub(crate) mod memory;
 mod numbered;
 mod prefetch;
+mod writeback;
 
 use std::fmt::Debug;
 use std::io;
@@ -72,6 +73,8 @@ pub(crate) trait File: Debug + Send + Sync {
     fn ask(&self, bytes: Range<u64>) {
         let _ = bytes;
     }
+    /// Begin with the part of the next `sync` that concerns these bytes, where that can be done without waiting for it.
+    fn begin_sync(&self, _offset: u64, _length: u64) {}
     /// The file's present content as memory; `None` where only positional reads are offered.
     fn map(&self) -> io::Result<Option<Map>>;
     /// `false` if somebody else holds a lock in the way.

@@ -196,6 +196,23 @@ impl NumberedWriter {
         Ok(())
     }
 
+    /// Begin to make the bytes in `range` of a file durable.
+    pub(crate) fn begin_sync(&self, number: u64, range: Range<u64>) {
+        if let Some((file, _)) = self.files.get(&number) {
+            file.begin_sync(range.start, range.end.saturating_sub(range.start));
+        }
+    }
+
+    /// Begin to make everything written durable: several files are on their way to the disk together.
+    pub(crate) fn begin_sync_all(&self) {
+        for (file, dirty) in self.files.values() {
+            if *dirty {
+                // To the end, wherever that is.
+                file.begin_sync(0, 0);
+            }
+        }
+    }
+
     /// Make everything written durable.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for (&number, (file, dirty)) in &mut self.files {

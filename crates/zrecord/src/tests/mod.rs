@@ -1,6 +1,8 @@
 //! Tests of whole stores against a naive twin: what they must hold after any operations, and after any cut.
 
 #[cfg(test)]
+mod append;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;
