@@ -9,7 +9,7 @@
 
 from loaderx._core import __version__
 from loaderx.dataloader import DataLoader
-from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, RaggedDataset
+from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy, train_dict
@@ -35,6 +35,7 @@ __all__ = [
     "DataLoader",
     "DenseDataset",
     "MSDataset",
+    "Packed",
     "Problem",
     "RaggedDataset",
     "Repaired",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -96,3 +97,26 @@ def test_a_forked_child_has_memory_of_its_own() -> None:
 def test_more_than_there_is(length: int) -> None:
     with pytest.raises(MemoryError):
         new_bytes(length)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells memory by /proc")
+def test_what_nobody_uses_any_more_goes_back_to_the_system() -> None:
+    def resident() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
+
+    size = 96 << 20
+    array = new_bytes(size)
+    array[:] = 1
+    held = resident()
+    del array
+    assert resident() > held - size // 2, "the block is kept for the next batch"
+    deadline = time.monotonic() + 60
+    while resident() > held - size * 9 // 10:
+        assert time.monotonic() < deadline, "the block is kept for ever"
+        time.sleep(0.1)
+    names = [thread.read_text().strip() for thread in Path("/proc/self/task").glob("*/comm")]
+    while "loaderx-memory" in names:
+        assert time.monotonic() < deadline, "the thread that gave it back is still there"
+        time.sleep(0.1)
+        names = [thread.read_text().strip() for thread in Path("/proc/self/task").glob("*/comm")]

@@ -225,3 +225,32 @@ def test_shapes_that_a_plain_writer_left_behind(ragged: RaggedDataset) -> None:
     (ragged.path / "meta.zr").write_bytes(header)
     with pytest.raises(CorruptStoreError, match="in a store with shapes, which a plain writer can't keep"):
         RaggedDataset(ragged.path)
+
+
+@pytest.mark.parametrize("codec", ["raw", "zstd"])
+def test_a_packed_batch_is_the_list_in_one_array(tmp_path: Path, codec: str) -> None:
+    rng = np.random.default_rng(4)
+    records = [rng.integers(0, 99, rng.integers(0, 40)).astype(np.int32) for _ in range(100)]
+    with RaggedDataset(tmp_path / "s", dtype="i4", codec=codec) as dataset:
+        dataset.append(records)
+        for index in ([3, 3, 99], np.array([7, -1, 0]), slice(10, 60, 7), [], 5, np.arange(100) % 3 == 0):
+            values, offsets, shapes = dataset.packed(index)
+            expected = dataset.__getitems__(index)
+            assert shapes is None
+            assert values.dtype == np.int32
+            assert values.flags.writeable
+            assert offsets.dtype == np.int64
+            assert offsets.tolist() == np.cumsum([0, *map(len, expected)]).tolist()
+            assert np.array_equal(values, np.concatenate([np.empty(0, np.int32), *expected]))
+
+
+def test_a_packed_batch_of_records_with_shapes(tmp_path: Path) -> None:
+    records = [np.arange(6.0).reshape(2, 3), np.arange(4.0), np.float64(7.0), np.empty((0, 3))]
+    with RaggedDataset(tmp_path / "s", dtype="f8") as dataset:
+        dataset.append(records)
+        values, offsets, shapes = dataset.packed([2, 0, 3, 1])
+        assert values.tolist() == [7.0, *range(6), *range(4)]
+        assert offsets.tolist() == [0, 1, 7, 7, 11]
+        assert shapes == [(), (2, 3), (0, 3), (4,)]
+        with pytest.raises(IndexError, match="4"):
+            dataset.packed(4)

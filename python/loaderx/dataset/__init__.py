@@ -1,7 +1,7 @@
 """Datasets: NumPy-shaped views of stores.
 
 - `DenseDataset`: every record has the same shape; batches are stacked arrays.
-- `RaggedDataset`: every record has a shape of its own; batches are lists.
+- `RaggedDataset`: every record has a shape of its own; batches are lists, or `Packed`.
 - `MSDataset`: several aligned streams in one directory.
 - `DICT_TIERS`: presets for training dictionaries.
 """
@@ -9,7 +9,7 @@
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.multi import MSDataset
-from loaderx.dataset.ragged import RaggedDataset
+from loaderx.dataset.ragged import Packed, RaggedDataset
 from loaderx.dataset.tiers import DICT_TIERS
 
-__all__ = ["DICT_TIERS", "Dataset", "DenseDataset", "MSDataset", "RaggedDataset"]
+__all__ = ["DICT_TIERS", "Dataset", "DenseDataset", "MSDataset", "Packed", "RaggedDataset"]

@@ -21,13 +21,27 @@ Array = npt.NDArray[Any]
 
 
 class Packed(NamedTuple):
+    """A batch of records in one array, as variable-length kernels and nested tensors take it.
+
+    Record i is `values[offsets[i] : offsets[i + 1]]`, of the shape `shapes[i]`.
+    """
+
+    values: Array
+    """The items of all records one after another, shape (items,)."""
+    offsets: npt.NDArray[np.int64]
+    """Where each record begins, in items, and where the last one ends, shape (n + 1,)."""
+    shapes: list[Shape] | None
+    """The shape of each record; None when all are one-dimensional."""
+
+
+class Prepared(NamedTuple):
     """Records ready to be written: C-contiguous arrays, and their shape rows if one of them is not one-dimensional."""
 
     records: list[Array]
     shapes: npt.NDArray[np.uint32] | None
 
 
-class RaggedDataset(Dataset[Array, list[Array], Packed]):
+class RaggedDataset(Dataset[Array, list[Array], Prepared]):
     """Records of one dtype and a shape each: list in, list out.
 
     `ds[i]` is one record, an array of the shape that it was appended with, of up to seven dimensions. Every other index is a record
@@ -85,7 +99,17 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
     def _record(self, index: int) -> Array:
         return self._records(np.array([index], np.uint64))[0]
 
+    def packed(self, index: Any) -> Packed:
+        """The record set that `index` selects, in one array and without a step in Python for each record.
+
+        The index forms are those of `ds[...]`; an integer is a set of one. The arrays are writable and the caller's own.
+        """
+        return self._packed(self._select(index))
+
     def _records(self, idxs: Indices) -> list[Array]:
+        return split(*self._packed(idxs))
+
+    def _packed(self, idxs: Indices) -> Packed:
         while True:
             listed = self._schema.shapes
             packed, starts, rows = self._store.gather_shaped(idxs)
@@ -99,8 +123,8 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
                     f"{self.path}: record {idxs[at]}: expected a multiple of the {self.dtype.itemsize} bytes of {self.dtype.str!r}, "
                     f"found {self.lengths(idxs[at])[0]} bytes"
                 )
-        shapes = self._shapes(idxs, np.diff(starts), listed, rows)
-        return split(packed.view(self.dtype), starts, shapes)
+        shapes = None if listed is None and rows is None else self._shapes(idxs, np.diff(starts), listed, rows)
+        return Packed(packed.view(self.dtype), starts, shapes)
 
     def _shapes(
         self,
@@ -123,7 +147,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
             raise CorruptStoreError(f"{self.path}: record {idxs[at]}: its shape does not fit its {items[at]} items")
         return known
 
-    def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Packed]:
+    def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Prepared]:
         if isinstance(records, (str, bytes, bytearray, memoryview, np.ndarray, Mapping)):
             raise TypeError(
                 f"append: expected a list of records, found one {type(records).__name__}; "
@@ -132,7 +156,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         arrays = [self._as_record(record, f"append: record {i}") for i, record in enumerate(records)]
         if not arrays:
             raise ValueError("append: expected at least one record, found none")
-        return len(arrays), Packed([np.ascontiguousarray(a) for a in arrays], rows_of([a.shape for a in arrays]))
+        return len(arrays), Prepared([np.ascontiguousarray(a) for a in arrays], rows_of([a.shape for a in arrays]))
 
     def _as_record(self, record: Any, what: str) -> Array:
         if isinstance(record, (bytes, bytearray, memoryview)):
@@ -145,7 +169,7 @@ class RaggedDataset(Dataset[Array, list[Array], Packed]):
         check_shape(array.shape, what)
         return array
 
-    def _write(self, checked: tuple[int, Packed]) -> int:
+    def _write(self, checked: tuple[int, Prepared]) -> int:
         self._adopt_listed_shapes()
         return self._store.append_list(checked[1].records, checked[1].shapes)
 

@@ -183,3 +183,25 @@ fn outcome_of_child(work: fn() -> bool) -> Option<i32> {
     }
     None
 }
+
+#[test]
+fn a_worker_that_has_just_worked_is_there_for_the_next_job_and_parks_after_a_while() {
+    let pool = pool(1);
+    let both_work = || {
+        let meet = Barrier::new(2);
+        pool.run(2, 0, &|_| {
+            meet.wait();
+        })
+        .unwrap();
+    };
+    for _ in 0..200 {
+        both_work();
+    }
+    let start = Instant::now();
+    while lock(&pool.queue).parked == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the worker looks out for ever");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(lock(&pool.queue).watching, 0);
+    both_work();
+}

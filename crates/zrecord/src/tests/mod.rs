@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod append;
 #[cfg(test)]
+mod cold;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;
