@@ -8,7 +8,7 @@ use crate::rng::{GAMMA, Purpose, Range, derive, high, low, splitmix, splitmix_at
 /// Vectors drawn side by side, and single numbers beside them where those have a multiplier of their own: measured, see
 /// `docs/decisions/0002-sampler-order.md`.
 const GROUP: usize = 3;
-const BESIDE: usize = 6;
+const BESIDE: usize = 4;
 /// Up to this bound the upper half of a word tells the index but for one time in 256 or fewer.
 const SMALL: u32 = 1 << 24;
 
@@ -47,6 +47,7 @@ impl Draws {
     }
 
     /// The draws from `from` on, the way every length takes.
+    #[inline(never)]
     fn one_by_one(self, from: usize, out: &mut [MaybeUninit<u64>]) {
         if out.is_empty() {
             return;
@@ -94,8 +95,15 @@ impl<const SMALL: bool> Task for Narrow<'_, SMALL> {
         let mut groups = out.chunks_exact_mut(size);
         for group in groups.by_ref() {
             let (single, vectors) = group.split_at_mut(size - vectors);
-            let doubt = mixed && beside.draw(lanes, single);
-            if stream.draw(vectors) || doubt {
+            let mut single = single.iter_mut();
+            let mut doubt = 0;
+            let doubt_vectors = stream.draw(vectors, || {
+                if mixed && let Some(slot) = single.next() {
+                    doubt |= beside.draw(lanes, slot);
+                }
+            });
+            beside.state = beside.state.wrapping_add(beside.skip);
+            if doubt_vectors || doubt >> 32 != 0 {
                 draws.one_by_one(done, group);
             }
             done += size;
@@ -113,21 +121,16 @@ struct Beside {
 }
 
 impl Beside {
-    /// As [`Stream::draw`] does it.
+    /// The next draw, as [`Stream::draw`] makes it, and whether it is in doubt: in the upper half.
     #[inline(always)]
-    fn draw<L: Lanes>(&mut self, lanes: L, out: &mut [MaybeUninit<u64>]) -> bool {
-        let mut doubt = 0;
-        for slot in out {
-            let mut word = [self.state];
-            splitmix_upper(One, &mut word);
-            let [word] = word;
-            let product = lanes.single(word) * self.bound;
-            slot.write(product >> 32);
-            doubt |= product.wrapping_sub(1) ^ (product + self.bound);
-            self.state = self.state.wrapping_add(GAMMA);
-        }
-        self.state = self.state.wrapping_add(self.skip);
-        doubt >> 32 != 0
+    fn draw<L: Lanes>(&mut self, lanes: L, slot: &mut MaybeUninit<u64>) -> u64 {
+        let mut word = [self.state];
+        splitmix_upper(One, &mut word, || ());
+        let [word] = word;
+        let product = lanes.single(word) * self.bound;
+        slot.write(product >> 32);
+        self.state = self.state.wrapping_add(GAMMA);
+        product.wrapping_sub(1) ^ (product + self.bound)
     }
 }
 
@@ -160,7 +163,7 @@ impl<L: Lanes, const N: usize, const SMALL: bool> Stream<L, N, SMALL> {
 
     /// The next draws, and whether any of them is in doubt.
     #[inline(always)]
-    fn draw(&mut self, out: &mut [MaybeUninit<u64>]) -> bool {
+    fn draw(&mut self, out: &mut [MaybeUninit<u64>], meanwhile: impl FnMut()) -> bool {
         let lanes = self.lanes;
         let mut products = self.states;
         for states in &mut self.states {
@@ -170,7 +173,7 @@ impl<L: Lanes, const N: usize, const SMALL: bool> Stream<L, N, SMALL> {
         // if at all, where the middle 32 are 0. A small bound's lower product is left out: it adds less than the
         // bound, which may carry.
         if SMALL {
-            splitmix_upper(lanes, &mut products);
+            splitmix_upper(lanes, &mut products, meanwhile);
             for product in &mut products {
                 *product = lanes.times_low(*product, self.bound);
             }
