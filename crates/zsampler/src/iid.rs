@@ -7,7 +7,7 @@ use crate::rng::{GAMMA, Purpose, Range, derive, high, low, splitmix, splitmix_at
 
 /// Vectors drawn side by side, and single numbers beside them where those have a multiplier of their own: measured, see
 /// `docs/decisions/0002-sampler-order.md`.
-const GROUP: usize = 3;
+const GROUP: usize = 2;
 const BESIDE: usize = 4;
 /// Up to this bound the upper half of a word tells the index but for one time in 256 or fewer.
 const SMALL: u32 = 1 << 24;
@@ -21,7 +21,7 @@ pub(crate) fn fill(kernel: Kernel, range: Range, seed: u64, position: u128, out:
         let left = u64::MAX - low(position);
         let run = usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1).min(rest.len());
         let (now, later) = rest.split_at_mut(run);
-        let draws = Draws { range, seed, epoch: high(position), first: low(position) };
+        let draws = Draws::new(range, seed, position);
         match u32::try_from(range.bound()) {
             Ok(bound) if bound <= SMALL => kernel.run(Narrow::<true> { draws, bound, out: now }),
             Ok(bound) => kernel.run(Narrow::<false> { draws, bound, out: now }),
@@ -39,11 +39,13 @@ struct Draws {
     seed: u64,
     epoch: u64,
     first: u64,
+    key: u64,
 }
 
 impl Draws {
-    fn key(self, attempt: u64) -> u64 {
-        derive(self.seed, Purpose::Iid, self.epoch, attempt)
+    fn new(range: Range, seed: u64, position: u128) -> Self {
+        let (epoch, first) = (high(position), low(position));
+        Self { range, seed, epoch, first, key: derive(seed, Purpose::Iid, epoch, 0) }
     }
 
     /// The draws from `from` on, the way every length takes.
@@ -52,11 +54,10 @@ impl Draws {
         if out.is_empty() {
             return;
         }
-        let key = self.key(0);
         let start = self.first.wrapping_add(from as u64);
         for (slot, offset) in out.iter_mut().zip(0..) {
             let counter = start.wrapping_add(offset);
-            slot.write(match self.range.reduce(splitmix_at(key, counter)) {
+            slot.write(match self.range.reduce(splitmix_at(self.key, counter)) {
                 Some(index) => index,
                 None => self.redraw(counter),
             });
@@ -67,7 +68,11 @@ impl Draws {
     #[cold]
     fn redraw(self, counter: u64) -> u64 {
         // Half of the words are accepted at the least, so the search does not get far.
-        (1..).find_map(|attempt| self.range.reduce(splitmix_at(self.key(attempt), counter))).unwrap_or(0)
+        (1..)
+            .find_map(|attempt| {
+                self.range.reduce(splitmix_at(derive(self.seed, Purpose::Iid, self.epoch, attempt), counter))
+            })
+            .unwrap_or(0)
     }
 }
 
@@ -82,7 +87,7 @@ impl<const SMALL: bool> Task for Narrow<'_, SMALL> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { draws, bound, out } = self;
-        let start = draws.key(0).wrapping_add(draws.first.wrapping_add(1).wrapping_mul(GAMMA));
+        let start = draws.key.wrapping_add(draws.first.wrapping_add(1).wrapping_mul(GAMMA));
         let mixed = SMALL && L::MIXED;
         let vectors = GROUP * L::COUNT;
         let size = if mixed { vectors + BESIDE } else { vectors };
@@ -102,6 +107,10 @@ impl<const SMALL: bool> Task for Narrow<'_, SMALL> {
                     doubt |= beside.draw(lanes, slot);
                 }
             });
+            // None is left, since `splitmix_upper` has a place for each.
+            for slot in single {
+                doubt |= beside.draw(lanes, slot);
+            }
             beside.state = beside.state.wrapping_add(beside.skip);
             if doubt_vectors || doubt >> 32 != 0 {
                 draws.one_by_one(done, group);

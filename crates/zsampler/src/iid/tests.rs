@@ -7,8 +7,7 @@ use crate::slots;
 fn fill(bound: u64, seed: u64, position: u128, count: usize) -> Vec<u64> {
     let range = Range::new(bound);
     let mut expected = vec![0; count];
-    let draws = Draws { range, seed, epoch: high(position), first: low(position) };
-    draws.one_by_one(0, slots::of(&mut expected));
+    Draws::new(range, seed, position).one_by_one(0, slots::of(&mut expected));
     for kernel in Kernel::all() {
         let mut found = vec![u64::MAX; count];
         super::fill(kernel, range, seed, position, slots::of(&mut found));
