@@ -15,7 +15,7 @@ use numpy::ndarray::ArrayView1;
 use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_WRITEABLE};
 use numpy::{
     BorrowError, Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1,
-    PyUntypedArray, PyUntypedArrayMethods, dtype, get_array_module,
+    PyUntypedArray, PyUntypedArrayMethods, dtype,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -203,16 +203,7 @@ fn borrow_error(error: &BorrowError) -> PyErr {
     })
 }
 
-/// A new array of zeros, shape (length,). Unlike rust-numpy's it raises `MemoryError` where there is no memory.
-pub(crate) fn zeros<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
-    let array = get_array_module(py)?.getattr("zeros")?.call1((length, dtype::<T>(py)))?;
-    Ok(array.cast_into()?)
-}
-
-/// A new array's memory, as [`Destination`] has it.
-pub(crate) fn exclusive<'py, T: Element>(
-    array: &Bound<'py, PyArray1<T>>,
-) -> PyResult<PyReadwriteArray1<'py, T>> {
+fn exclusive<'py, T: Element>(array: &Bound<'py, PyArray1<T>>) -> PyResult<PyReadwriteArray1<'py, T>> {
     array.try_readwrite().map_err(|error| borrow_error(&error))
 }
 

@@ -7,6 +7,7 @@ mod array;
 mod dict;
 mod error;
 mod files;
+mod fresh;
 mod integrity;
 mod memory;
 mod rows;

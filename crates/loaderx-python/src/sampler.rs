@@ -5,10 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use numpy::PyArray1;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use zsampler::{Error, Mode};
+use zsampler::Mode;
 
-use crate::array::{exclusive, zeros};
-use crate::error::{Raise, detached};
+use crate::error::{Raise, attached, detached};
+use crate::fresh;
+
+/// Up to this batch size (50 us at the most) the interpreter is kept: to release it and take it again costs a short batch more than
+/// it gives other threads.
+const SHORT: usize = 8192;
 
 /// Index batches as a pure function of (seed, step).
 ///
@@ -106,11 +110,10 @@ impl Sampler {
         step: impl FnOnce() -> u64 + Send,
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let length = usize::try_from(self.core.batch_size());
-        let batch =
-            zeros(py, length.map_err(|_| PyMemoryError::new_err("the batch is larger than memory"))?)?;
-        let mut destination = exclusive(&batch)?;
-        let destination = destination.as_slice_mut()?;
-        detached(py, || -> Result<(), Error> { self.core.fill(step(), destination) })?;
-        Ok(batch)
+        let length = length.map_err(|_| PyMemoryError::new_err("the batch is larger than memory"))?;
+        fresh::filled(py, length, |slots| {
+            let call = || self.core.fill_new(step(), slots);
+            if length <= SHORT { attached(py, call) } else { detached(py, call) }
+        })
     }
 }

@@ -32,11 +32,14 @@
 //! is told in `docs/decisions/0002-sampler-order.md`.
 
 mod error;
+mod iid;
+mod lanes;
 mod mode;
 mod order;
 mod permute;
 mod rng;
 mod sampler;
+mod slots;
 
 pub use error::Error;
 pub use mode::Mode;

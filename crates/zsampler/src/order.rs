@@ -5,8 +5,12 @@
 //! so that a batch never meets the end of a cycle. Parts of a batch, threads and prefetch are slices of the
 //! stream and never change it.
 
+use std::mem::MaybeUninit;
+
+use crate::iid;
+use crate::lanes::Kernel;
 use crate::permute::{Domain, Permutation};
-use crate::rng::{Purpose, Range, derive, high, low, splitmix_at};
+use crate::rng::{Range, low};
 use crate::{Error, MAX_STEP, Mode};
 
 /// The version of the order. Equal versions, lengths, batch sizes, modes and seeds give equal batches, on every
@@ -32,16 +36,23 @@ impl Order {
         }
     }
 
-    /// The indices at the places from `start` on of the batch of `step`. They lie within the batch.
-    pub(crate) fn fill(&self, batch_size: u64, step: u64, start: u64, out: &mut [u64]) {
+    /// The indices at the places from `start` on of the batch of `step`, which lie within the batch, into all of `out`.
+    pub(crate) fn fill(
+        &self,
+        kernel: Kernel,
+        batch_size: u64,
+        step: u64,
+        start: u64,
+        out: &mut [MaybeUninit<u64>],
+    ) {
         // Below 2^64 * 2^60 + 2^60: positions never wrap.
         let position = u128::from(step) * u128::from(batch_size) + u128::from(start);
         match *self {
             Self::Sequential { length } => fill_sequential(length, position, out),
-            Self::Iid { range, seed } => fill_iid(range, seed, position, out),
+            Self::Iid { range, seed } => iid::fill(kernel, range, seed, position, out),
             Self::Cyclic { domain, batches, seed } => {
                 let place = step % batches * batch_size + start;
-                Permutation::new(domain, seed, step / batches).fill(place, out);
+                Permutation::new(domain, seed, step / batches).fill(kernel, place, out);
             }
         }
     }
@@ -86,7 +97,7 @@ impl Order {
     }
 }
 
-fn fill_sequential(length: u64, position: u128, out: &mut [u64]) {
+fn fill_sequential(length: u64, position: u128, out: &mut [MaybeUninit<u64>]) {
     let mut index = low(position % u128::from(length));
     let mut rest = out;
     while !rest.is_empty() {
@@ -94,39 +105,39 @@ fn fill_sequential(length: u64, position: u128, out: &mut [u64]) {
         let run = usize::try_from(length - index).unwrap_or(usize::MAX).min(rest.len());
         let (now, later) = rest.split_at_mut(run);
         for (slot, index) in now.iter_mut().zip(index..) {
-            *slot = index;
+            slot.write(index);
         }
         (index, rest) = (0, later);
     }
 }
 
-fn fill_iid(range: Range, seed: u64, position: u128, out: &mut [u64]) {
-    let mut position = position;
-    let mut rest = out;
-    while !rest.is_empty() {
-        // One key serves 2^64 positions, so a batch meets its end only in tests.
-        let left = u64::MAX - low(position);
-        let run = usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1).min(rest.len());
-        let (now, later) = rest.split_at_mut(run);
-        let (epoch, first) = (high(position), low(position));
-        let key = derive(seed, Purpose::Iid, epoch, 0);
-        for (slot, offset) in now.iter_mut().zip(0..) {
-            let counter = first + offset;
-            *slot = match range.reduce(splitmix_at(key, counter)) {
-                Some(index) => index,
-                None => redraw(range, seed, epoch, counter),
-            };
-        }
-        position += run as u128;
-        rest = later;
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots;
 
-/// What to draw where the first word is rejected: the same counter of the next streams, until a word is accepted.
-#[cold]
-fn redraw(range: Range, seed: u64, epoch: u64, counter: u64) -> u64 {
-    // Half of the words are accepted at the least, so the search does not get far.
-    (1..)
-        .find_map(|attempt| range.reduce(splitmix_at(derive(seed, Purpose::Iid, epoch, attempt), counter)))
-        .unwrap_or(0)
+    #[test]
+    fn every_kernel_gives_the_frozen_batches() {
+        let mut compared = 0;
+        for line in include_str!("../golden/order-v1.txt").lines().filter(|line| !line.starts_with('#')) {
+            let (query, indices) = line.split_once(": ").unwrap();
+            let (mode, numbers) = query.split_once(' ').unwrap();
+            let mode = match mode {
+                "sequential" => Mode::Sequential,
+                "iid" => Mode::Iid,
+                _ => Mode::Cyclic,
+            };
+            let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
+            let frozen: Vec<u64> = indices.split(' ').map(|index| index.parse().unwrap()).collect();
+            let [length, batch_size, seed, step] = numbers[..] else { panic!("four numbers in {line}") };
+            let order = Order::new(length, batch_size, mode, seed);
+            for kernel in Kernel::all() {
+                let mut batch = vec![u64::MAX; frozen.len()];
+                order.fill(kernel, batch_size, step, 0, slots::of(&mut batch));
+                assert_eq!(batch, frozen, "{kernel:?}, {line}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 300, "only {compared} vectors");
+    }
 }

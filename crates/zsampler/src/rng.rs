@@ -5,6 +5,12 @@
 //!   (2014). Its state is a counter, so its n-th output is a function of (key, n).
 //! - Unbiased range: D. Lemire, "Fast random integer generation in an interval" (2019).
 
+use crate::lanes::{Lanes, One};
+
+/// How far SplitMix64 counts on from one output to the next.
+pub(crate) const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+const MIXERS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+
 /// What a key is for. Two purposes hash under different keys, so neither ever meets the other's; their tags end
 /// in the order version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +71,51 @@ fn sip_round([a, b, c, d]: [u64; 4]) -> [u64; 4] {
 
 /// Output number `counter`, from 0, of a SplitMix64 seeded with `key`.
 #[inline]
-pub(crate) const fn splitmix_at(key: u64, counter: u64) -> u64 {
-    let state = key.wrapping_add(counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+pub(crate) fn splitmix_at(key: u64, counter: u64) -> u64 {
+    let mut state = [key.wrapping_add(counter.wrapping_add(1).wrapping_mul(GAMMA))];
+    splitmix(One, &mut state);
+    let [word] = state;
+    word
+}
+
+/// The outputs of SplitMix64 in some states.
+#[inline(always)]
+pub(crate) fn splitmix<L: Lanes, const N: usize>(lanes: L, states: &mut [L::Vector; N]) {
+    shifted(lanes, states, 30);
+    lanes.times(states, MIXERS[0], || ());
+    shifted(lanes, states, 27);
+    lanes.times(states, MIXERS[1], || ());
+    shifted(lanes, states, 31);
+}
+
+/// The upper halves of [`splitmix`] alone, in the lower halves; what is above them is of no use. `meanwhile` is put four
+/// times among the instructions.
+#[inline(always)]
+pub(crate) fn splitmix_upper<L: Lanes, const N: usize>(
+    lanes: L,
+    states: &mut [L::Vector; N],
+    mut meanwhile: impl FnMut(),
+) {
+    shifted(lanes, states, 30);
+    meanwhile();
+    lanes.times(states, MIXERS[0], &mut meanwhile);
+    meanwhile();
+    shifted(lanes, states, 27);
+    lanes.times_upper(states, MIXERS[1], &mut meanwhile);
+    for state in states {
+        *state = lanes.xor(*state, lanes.shift_lower(*state, 31));
+    }
+}
+
+#[inline(always)]
+fn shifted<L: Lanes, const N: usize>(lanes: L, states: &mut [L::Vector; N], by: u32) {
+    let mut upper = *states;
+    for state in &mut upper {
+        *state = lanes.shift_right(*state, by);
+    }
+    for (state, upper) in states.iter_mut().zip(upper) {
+        *state = lanes.xor(*state, upper);
+    }
 }
 
 /// The reduction of random words to `0..bound` without bias.
@@ -88,6 +134,11 @@ impl Range {
             None => 0,
         };
         Self { bound, surplus }
+    }
+
+    /// The number of values.
+    pub(crate) const fn bound(self) -> u64 {
+        self.bound
     }
 
     /// The value for a word, or `None` if the word is rejected and another has to be drawn.

@@ -1,7 +1,10 @@
 //! Batches of an order, by step.
 
+use std::mem::MaybeUninit;
+
+use crate::lanes::Kernel;
 use crate::order::Order;
-use crate::{Error, Mode};
+use crate::{Error, Mode, slots};
 
 /// The last step there is, 2^63 - 1. Nobody gets from there to the end of a `u64` by counting.
 pub const MAX_STEP: u64 = (1 << 63) - 1;
@@ -102,7 +105,7 @@ impl Sampler {
     pub fn batch_at(&self, step: u64) -> Vec<u64> {
         // At most MAX_BATCH_SIZE, which a usize holds wherever that many indices fit in memory.
         let mut batch = vec![0; usize::try_from(self.batch_size).unwrap_or(usize::MAX)];
-        self.order.fill(self.batch_size, step, 0, &mut batch);
+        self.order.fill(Kernel::best(), self.batch_size, step, 0, slots::of(&mut batch));
         batch
     }
 
@@ -115,8 +118,22 @@ impl Sampler {
         if found != self.batch_size {
             return Err(Error::WrongDestination { batch_size: self.batch_size, found });
         }
-        self.order.fill(self.batch_size, step, 0, out);
+        self.order.fill(Kernel::best(), self.batch_size, step, 0, slots::of(out));
         Ok(())
+    }
+
+    /// As [`Sampler::fill`], for memory that was just allocated: what it held before doesn't matter, and nobody has
+    /// to write zeros first. All of `out` is returned.
+    ///
+    /// # Errors
+    /// [`Error::WrongDestination`] if `out` is not one batch long; it is then untouched.
+    pub fn fill_new<'a>(&self, step: u64, out: &'a mut [MaybeUninit<u64>]) -> Result<&'a mut [u64], Error> {
+        let found = out.len() as u64;
+        if found != self.batch_size {
+            return Err(Error::WrongDestination { batch_size: self.batch_size, found });
+        }
+        self.order.fill(Kernel::best(), self.batch_size, step, 0, out);
+        Ok(slots::written(out))
     }
 
     /// A part of a step's batch, the places from `start` on, into `out`, without allocating. Ranks that share a
@@ -130,7 +147,7 @@ impl Sampler {
             return Err(Error::RangeBeyondBatch { start, count, batch_size });
         }
         if !out.is_empty() {
-            self.order.fill(batch_size, step, start, out);
+            self.order.fill(Kernel::best(), batch_size, step, start, slots::of(out));
         }
         Ok(())
     }
