@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderx._core import Rows
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array
 from loaderx.dataset.index import Indices, out_of_range
@@ -118,7 +117,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
         if not 0 <= start <= stop <= length:
             raise IndexError(f"records {start} to {stop}: expected 0 <= start <= stop <= {length}")
         if start == stop:
-            return self[start:stop]
+            return self._records(self._select(slice(start, stop)))
         return self._rows.view(start, stop)
 
     def _record(self, index: int) -> Any:
