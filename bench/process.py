@@ -70,9 +70,7 @@ def interpreter(engine: Engine) -> str:
     """The interpreter of the engine's environment, which is made if it is missing."""
     if not engine.requires:
         return sys.executable
-    made = subprocess.run(
-        [sys.executable, str(PEERS), *engine.requires], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    made = subprocess.run([sys.executable, str(PEERS), *engine.requires], capture_output=True, text=True)
     if made.returncode != 0:
         lines = made.stderr.strip().splitlines() or ["no reason given"]
         raise EngineError(lines[-1])

@@ -13,8 +13,10 @@ import argparse
 from pathlib import Path
 
 import plan
+import targets
 from layers import LAYERS
 from loaderx.bench.machine import describe
+from results import Results
 from session import Session
 from workloads import COLD, WORKLOADS
 
@@ -44,6 +46,9 @@ def main() -> None:
     session.say(f"{'plan':<11}{chosen.name}: batch {chosen.batch}, medians of {chosen.rounds} interleaved rounds\n")
     for layer in LAYERS if options.layer == "all" else [options.layer]:
         LAYERS[layer](session)
+    if not options.check:
+        session.say("")
+        targets.show(Results(out))
     session.say(f"\nFigures: {out}")
     if session.failures:
         raise SystemExit("These failed and must not:\n  " + "\n  ".join(session.failures))
@@ -57,7 +62,9 @@ def arguments() -> argparse.ArgumentParser:
     names = [workload.name for workload in (*WORKLOADS, *COLD)]
     parser.add_argument("--workload", action="append", choices=names, help="only this (may repeat)")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--check", action="store_true", help="tiny sizes, to see that everything runs and answers right")
+    parser.add_argument(
+        "--check", action="store_true", help="tiny sizes, to see that everything runs and answers right"
+    )
     parser.add_argument(
         "--peers", choices=["near", "all"], default="all", help="near: only engines that need hardly any fetching"
     )

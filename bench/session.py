@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from plan import Plan
 from process import EngineError, Process
 from workloads import RaggedWorkload, Workload
 
-Kind = TypeVar("Kind", Workload, RaggedWorkload, Workload | RaggedWorkload)
+Kind = TypeVar("Kind", bound="Workload | RaggedWorkload")
 
 
 @dataclass
@@ -43,15 +43,18 @@ class Session:
         """Those that take part, and those whose stores they read."""
         known = list(engines)
         chosen = [engine for engine in known if self.far or engine.near]
+        chosen = [engine for engine in chosen if engine.codec not in self.plan.without]
         if self.engine_filters:
             chosen = [engine for engine in chosen if any(part in engine.name for part in self.engine_filters)]
         needed = {engine.reads for engine in chosen} | {engine.name for engine in chosen}
         return [engine for engine in known if engine.name in needed]
 
     def workloads(self, workloads: Iterable[Kind]) -> Iterator[Kind]:
+        """Those that take part, cut short where the plan says so."""
+        limit = self.plan.records
         for workload in workloads:
             if not self.workload_filters or workload.name in self.workload_filters:
-                yield workload.reduced(self.plan.records) if self.plan.records else workload
+                yield replace(workload, count=min(limit, workload.count)) if limit else workload
 
     def skip(self, layer: str, workload: str, engine: Engine, reason: EngineError) -> None:
         self.say(f"  left out: {engine.name}: {reason}")
@@ -119,4 +122,3 @@ class Team:
         """The order of round `number`: another engine begins each time."""
         first = number % max(1, len(self.processes))
         return self.processes[first:] + self.processes[:first]
-

@@ -6,7 +6,7 @@ Rows are made in blocks, each from the seed and its number alone, so that any pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,6 @@ class Workload:
         rows.flush()
         truth.describe(folder)
 
-    def reduced(self, count: int) -> Workload:
-        return replace(self, count=min(count, self.count))
-
 
 @dataclass(frozen=True)
 class RaggedWorkload:
@@ -112,11 +109,8 @@ class RaggedWorkload:
         np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]))
         truth.describe(folder)
 
-    def reduced(self, count: int) -> RaggedWorkload:
-        return replace(self, count=min(count, self.count))
 
-
-WORKLOADS = (
+WORKLOADS: tuple[Workload | RaggedWorkload, ...] = (
     Workload("image256k", 1_500, "|u1", (512, 512), images),
     Workload("vision147k", 2_500, "|u1", (3, 224, 224), images),
     Workload("patch12k", 20_000, "|u1", (3, 64, 64), images),
@@ -132,4 +126,6 @@ COLD = (
     Workload("cold2k", 1_000_000, "<i4", (512,), tokens),
 )
 
-LOADED = tuple(workload for workload in WORKLOADS if workload.name in ("vision147k", "token2k"))
+LOADED = tuple(
+    workload for workload in WORKLOADS if isinstance(workload, Workload) and workload.name in ("vision147k", "token2k")
+)

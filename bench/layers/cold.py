@@ -7,10 +7,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from engines import COLD
-from layers import draws
 from session import Session, Team
 from workloads import COLD as WORKLOADS
 from workloads import Workload
+
+from layers import draws
 
 BATCHES = 8
 CHECKED = 4
@@ -28,9 +29,7 @@ def run(session: Session) -> None:
 def measure(session: Session, team: Team, workload: Workload, truth: Path) -> None:
     batch = session.plan.batch
     batches = max(1, min(BATCHES, workload.count // batch))
-    for process in team.turns(0):
-        if process.engine.role != "limit":
-            team.ask(process, "write")
+    team.ask_all("write")
     os.sync()
     file = truth / "draws"
     team.ask_all("open")

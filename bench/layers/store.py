@@ -9,10 +9,11 @@ from statistics import median
 from typing import Any
 
 from engines import DENSE, RAGGED, Engine
-from layers import draws
 from process import EngineError, Process
 from session import Session, Team
 from workloads import WORKLOADS, RaggedWorkload, Workload
+
+from layers import draws
 
 OPENINGS = 5
 
@@ -82,9 +83,7 @@ def write_rounds(team: Team) -> dict[str, list[dict[str, Any]]]:
     return written
 
 
-def gather_rounds(
-    team: Team, file: Path, length: int, batch: int, counts: dict[str, int]
-) -> dict[str, list[float]]:
+def gather_rounds(team: Team, file: Path, length: int, batch: int, counts: dict[str, int]) -> dict[str, list[float]]:
     """Rounds in which each engine has its turn on the same indices; the median seconds a batch of each round."""
     rounds: dict[str, list[float]] = {name: [] for name in counts}
     for number in range(team.session.plan.rounds):

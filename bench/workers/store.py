@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import truth
+
 from workers import disk
 from workers.memory import Peak, anonymous
 

@@ -35,7 +35,8 @@ pub fn drawn(truth: &Truth, request: &Value) -> Fallible<Vec<Batch>> {
     let (size, count) = (number("batch")? as usize, number("batches")? as usize);
     let file = request["draws"].as_str().ok_or("the request names no draws")?;
     let bytes = fs::read(file)?;
-    let words: Vec<usize> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word) as usize).collect();
+    let words: Vec<usize> =
+        bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word) as usize).collect();
     let batches: Vec<Batch> =
         words.chunks_exact(size).take(count).map(|chunk| Batch::new(truth, chunk.to_vec())).collect();
     match batches.len() == count {

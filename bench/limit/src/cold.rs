@@ -1,8 +1,10 @@
 //! The limit of cold reads: positional reads from many threads, so that the disk's queue is full.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -18,14 +20,18 @@ use crate::{Fallible, Limit};
 /// Reads in flight. More did not get more out of any disk tried.
 const READERS: usize = 64;
 
+const WRITE_BYTES: usize = 8 << 20;
+
 pub struct Cold {
     truth: Truth,
+    /// A copy of its own: a page that any engine has mapped does not leave the page cache.
+    copy: PathBuf,
     buffer: Option<Buffer>,
 }
 
 impl Cold {
-    pub fn new(truth: Truth) -> Self {
-        Self { truth, buffer: None }
+    pub fn new(truth: Truth, path: &Path) -> Self {
+        Self { truth, copy: path.join("records"), buffer: None }
     }
 
     fn gather(&mut self, batches: &[Batch]) -> Fallible<Vec<f64>> {
@@ -34,7 +40,7 @@ impl Cold {
             self.buffer = Some(Buffer::new(size)?);
         }
         let destination = self.buffer.as_mut().ok_or("there is no buffer")?.destination();
-        let file = File::open(self.truth.file())?;
+        let file = File::open(&self.copy)?;
         advise(&file, libc::POSIX_FADV_RANDOM)?;
         let (start, end) = (Barrier::new(READERS + 1), Barrier::new(READERS + 1));
         let next: Vec<AtomicUsize> = batches.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -78,7 +84,7 @@ fn read(
         let range = truth.range(index);
         // SAFETY: records have places of their own, and each position is taken once.
         let target = unsafe { buffer.slice(batch.starts[position], range.len()) };
-        file.read_exact_at(target, (truth.data_at() + range.start) as u64)?;
+        file.read_exact_at(target, range.start as u64)?;
     }
 }
 
@@ -91,6 +97,15 @@ fn advise(file: &File, advice: i32) -> Fallible<()> {
 }
 
 impl Limit for Cold {
+    fn write(&mut self) -> Fallible<Value> {
+        fs::create_dir_all(self.copy.parent().ok_or("there is no folder to write to")?)?;
+        let mut file = File::create(&self.copy)?;
+        for piece in self.truth.bytes().chunks(WRITE_BYTES) {
+            file.write_all(piece)?;
+        }
+        Ok(Value::Null)
+    }
+
     fn check(&mut self, request: &Value) -> Fallible<Value> {
         for batch in batch::drawn(&self.truth, request)? {
             self.gather(std::slice::from_ref(&batch))?;
@@ -106,8 +121,7 @@ impl Limit for Cold {
     }
 
     fn drop_cache(&mut self) -> Fallible<Value> {
-        self.truth.unmap()?;
-        let file = File::open(self.truth.file())?;
+        let file = File::open(&self.copy)?;
         file.sync_all()?;
         advise(&file, libc::POSIX_FADV_DONTNEED)?;
         Ok(Value::Null)

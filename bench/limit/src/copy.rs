@@ -96,9 +96,7 @@ fn stream(source: &[u8], target: &mut [u8]) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn stream_lines(source: &[u8], target: &mut [u8]) {
-    use std::arch::x86_64::{
-        _MM_HINT_NTA, _mm_prefetch, _mm256_loadu_si256, _mm256_stream_si256,
-    };
+    use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch, _mm256_loadu_si256, _mm256_stream_si256};
     for (from, to) in source.chunks_exact(LINE).zip(target.chunks_exact_mut(LINE)) {
         _mm_prefetch::<_MM_HINT_NTA>(from.as_ptr().wrapping_add(8 * LINE).cast());
         // SAFETY: 64 bytes each; the target is aligned.

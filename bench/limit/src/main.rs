@@ -48,7 +48,7 @@ fn main() -> Fallible<()> {
     let mut limit: Box<dyn Limit> = match kind.as_str() {
         "raw" => Box::new(raw::Raw::new(truth, path)),
         "zstd" => Box::new(zstd::Zstd::new(truth)),
-        "cold" => Box::new(cold::Cold::new(truth)),
+        "cold" => Box::new(cold::Cold::new(truth, path)),
         _ => return Err(format!("no limit is called {kind}").into()),
     };
     for line in stdin().lock().lines() {

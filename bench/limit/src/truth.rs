@@ -1,7 +1,7 @@
 //! The records that every engine stores: `truth.json` says where they lie in the memory-mapped file.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
 use serde_json::Value;
@@ -16,7 +16,6 @@ enum Starts {
 }
 
 pub struct Truth {
-    file: PathBuf,
     data_at: usize,
     map: Mmap,
     starts: Starts,
@@ -26,8 +25,9 @@ pub struct Truth {
 impl Truth {
     pub fn open(folder: &Path) -> Fallible<Self> {
         let facts: Value = serde_json::from_slice(&std::fs::read(folder.join("truth.json"))?)?;
-        let number =
-            |name: &str| facts[name].as_u64().map(|n| n as usize).ok_or(format!("truth.json: {name} is no number"));
+        let number = |name: &str| {
+            facts[name].as_u64().map(|n| n as usize).ok_or(format!("truth.json: {name} is no number"))
+        };
         let (count, data_at) = (number("count")?, number("data_at")?);
         let starts = match facts["offsets"].as_str() {
             None => Starts::Uniform(number("record_bytes")?),
@@ -38,10 +38,10 @@ impl Truth {
                 Starts::Listed(offsets.map(|word| u64::from_le_bytes(*word) as usize * item).collect())
             }
         };
-        let file = folder.join(facts["data"].as_str().ok_or("truth.json: data is no name")?);
+        let file = File::open(folder.join(facts["data"].as_str().ok_or("truth.json: data is no name")?))?;
         // SAFETY: the bench writes the file once and changes it no more while engines run.
-        let map = unsafe { MmapOptions::new().populate().map(&File::open(&file)?)? };
-        let truth = Self { file, data_at, map, starts, count };
+        let map = unsafe { MmapOptions::new().populate().map(&file)? };
+        let truth = Self { data_at, map, starts, count };
         match truth.range(count.saturating_sub(1)).end == truth.bytes().len() {
             true => Ok(truth),
             false => Err("truth.json does not fit its file".into()),
@@ -50,15 +50,6 @@ impl Truth {
 
     pub fn len(&self) -> usize {
         self.count
-    }
-
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// Where the first record starts in the file.
-    pub fn data_at(&self) -> usize {
-        self.data_at
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -74,12 +65,5 @@ impl Truth {
 
     pub fn record(&self, index: usize) -> &[u8] {
         &self.bytes()[self.range(index)]
-    }
-
-    /// Give the map up: a page that is mapped does not leave the page cache.
-    pub fn unmap(&self) -> Fallible<()> {
-        // SAFETY: the map is read-only and shared; its pages come back from the file when they are touched.
-        unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed)? };
-        Ok(())
     }
 }

@@ -69,7 +69,8 @@ impl Zstd {
     }
 
     fn collect(&self) -> Frames {
-        let blocks: Vec<Mutex<(Vec<u8>, Vec<usize>)>> = (0..self.blocks()).map(|_| Mutex::default()).collect();
+        let blocks: Vec<Mutex<(Vec<u8>, Vec<usize>)>> =
+            (0..self.blocks()).map(|_| Mutex::default()).collect();
         self.encode(|block, frame| {
             let mut kept = blocks[block].lock().expect("no thread panics");
             kept.0.extend_from_slice(frame);
