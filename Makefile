@@ -8,6 +8,8 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 # The binding builds against this interpreter, in every cargo call: another one would build it anew.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
+# Packages outside the workspace build there too.
+export CARGO_TARGET_DIR ?= $(abspath target)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -20,6 +20,10 @@ class EngineError(Exception):
     """An engine can't be had, failed or gave a wrong answer."""
 
 
+class UnavailableError(EngineError):
+    """What the engine needs can't be installed, which is a lack of network more often than not."""
+
+
 class Process:
     """Answers requests; the log has what it prints otherwise."""
 
@@ -73,5 +77,5 @@ def interpreter(engine: Engine) -> str:
     made = subprocess.run([sys.executable, str(PEERS), *engine.requires], capture_output=True, text=True)
     if made.returncode != 0:
         lines = made.stderr.strip().splitlines() or ["no reason given"]
-        raise EngineError(lines[-1])
+        raise UnavailableError(lines[-1])
     return made.stdout.strip()

@@ -48,7 +48,7 @@ def main() -> None:
         LAYERS[layer](session)
     if not options.check:
         session.say("")
-        targets.show(Results(out))
+        targets.show(Results(out), unmeasured=options.layer == "all")
     session.say(f"\nFigures: {out}")
     if session.failures:
         raise SystemExit("These failed and must not:\n  " + "\n  ".join(session.failures))

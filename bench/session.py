@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from engines import Engine
 from plan import Plan
-from process import EngineError, Process
+from process import EngineError, Process, UnavailableError
 from workloads import RaggedWorkload, Workload
 
 Kind = TypeVar("Kind", bound="Workload | RaggedWorkload")
@@ -59,7 +60,8 @@ class Session:
     def skip(self, layer: str, workload: str, engine: Engine, reason: EngineError) -> None:
         self.say(f"  left out: {engine.name}: {reason}")
         self.write(kind="skipped", layer=layer, workload=workload, engine=engine.name, reason=str(reason))
-        if engine.near:
+        required = not isinstance(reason, UnavailableError) or bool(os.environ.get("LOADERX_REQUIRE_PEERS"))
+        if engine.near and required:
             self.failures.append(f"{layer}, {workload}, {engine.name}: {reason}")
 
     @contextmanager

@@ -144,9 +144,12 @@ def main() -> None:
     show(Results(Path(sys.argv[1])))
 
 
-def show(results: Results) -> None:
+def show(results: Results, unmeasured: bool = True) -> None:
+    """As a table; `unmeasured`: those too of which the run says nothing."""
     print(f"{'target':<36}{'beside':<34}{'at least':>9}{'found':>9}")
     for check in checks(results):
+        if check.found is None and not unmeasured:
+            continue
         found = "-" if check.found is None else f"{check.found:.2f} x"
         print(f"{check.what:<36}{check.beside:<34}{check.want:>7.2f} x{found:>9}  {check.verdict}")
 
