@@ -91,10 +91,11 @@ bench-report: $(VENV)/.bench ## tables and charts of the last complete run into 
 	$(BIN)/python bench/report.py
 
 PEERS ?= near
-bench-check: build ## all layers at tiny sizes: do they run, are all answers right? (PEERS=all: beside every peer)
+bench-check: build $(VENV)/.bench ## all layers at tiny sizes: do they run, are all answers right? (PEERS=all: beside every peer)
 	$(call with-cargo,fmt,--manifest-path bench/limit/Cargo.toml --check)
 	$(call with-cargo,clippy,--quiet --release --manifest-path bench/limit/Cargo.toml -- -D warnings)
 	$(BIN)/python bench/run.py --check --peers $(PEERS)
+	$(BIN)/python bench/report.py build/bench/check.jsonl --into build/bench
 
 fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
 	fuzz/run 60
@@ -105,6 +106,7 @@ fuzz-long: ## the same for HOURS=2 hours
 
 fmt: env ## format the code
 	cargo fmt --all
+	cargo fmt --manifest-path bench/limit/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

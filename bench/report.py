@@ -15,10 +15,11 @@ from pathlib import Path
 import charts
 import losses
 import tables
-import targets
 from results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGE = "performance.md"
 PARTS: dict[str, Callable[[Results], str]] = {
     "machine": tables.machine,
     "targets": tables.targets,
@@ -35,17 +36,15 @@ PARTS: dict[str, Callable[[Results], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="Tables and charts of a run for docs/performance.md.")
     parser.add_argument("figures", type=Path, nargs="?", default=ROOT / "build" / "bench" / "all.jsonl")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
-    parser.add_argument("--charts", type=Path, default=ROOT / "docs" / "charts")
+    parser.add_argument("--into", type=Path, default=DOCS, help="where page and charts go (default: docs)")
     options = parser.parse_args()
     results = Results(options.figures)
-    page = options.page.read_text()
+    page = (DOCS / PAGE).read_text()
     for name, part in PARTS.items():
         page = replaced(page, name, part(results))
-    options.page.write_text(page)
-    made = charts.draw(results, options.charts)
-    print(f"{options.page}, and in {options.charts}: {', '.join(made)}\n")
-    targets.show(results)
+    made = charts.draw(results, options.into / "charts")
+    (options.into / PAGE).write_text(page)
+    print(f"{options.into / PAGE}, and in {options.into / 'charts'}: {', '.join(made)}")
 
 
 def replaced(page: str, name: str, text: str) -> str:
