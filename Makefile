@@ -8,6 +8,8 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 # The binding builds against this interpreter, in every cargo call: another one would build it anew.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
+# Packages outside the workspace build there too.
+export CARGO_TARGET_DIR ?= $(abspath target)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -16,7 +18,7 @@ with-cargo = @if cargo $(1) --version >/dev/null 2>&1; then set -x; cargo $(1) $
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench-baseline bench-checks bench-check fuzz-check fuzz-long fmt clean
+.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench bench-store bench-cold bench-sampler bench-loader bench-report bench-check fuzz-check fuzz-long fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
@@ -67,15 +69,33 @@ verify-real: build ## fetch real data, store it in each codec, read everything b
 verify-real-sample: build ## the same on a sample, within three minutes
 	$(BIN)/python scripts/verify_real.py --sample
 
-bench-baseline: build ## speed beside loaderx 1.5.7 and a memory-mapped .npy (about four minutes)
-	$(BIN)/python bench/baseline.py
+# More arguments for a run: BENCH="--quick --workload token2k --engine loaderx --engine limit".
+BENCH ?=
+bench: build $(VENV)/.bench ## every layer beside every peer and the limits, then docs/performance.md (about an hour)
+	$(BIN)/python bench/run.py all $(BENCH)
+	$(MAKE) bench-report
 
-bench-checks: build ## what checking each record costs (about three minutes)
-	$(BIN)/python bench/checks.py
+bench-store: build ## write, open, gather and memory of stores
+	$(BIN)/python bench/run.py store $(BENCH)
 
-bench-check: build ## both at tiny sizes: do they run, are all answers right?
-	$(BIN)/python bench/baseline.py --check
-	$(BIN)/python bench/checks.py --check
+bench-cold: build ## random batches with the page cache dropped (12 GiB of disk)
+	$(BIN)/python bench/run.py cold $(BENCH)
+
+bench-sampler: build ## index batches
+	$(BIN)/python bench/run.py sampler $(BENCH)
+
+bench-loader: build ## loaders end to end
+	$(BIN)/python bench/run.py loader $(BENCH)
+
+bench-report: $(VENV)/.bench ## tables and charts of the last complete run into docs/performance.md
+	$(BIN)/python bench/report.py
+
+PEERS ?= near
+bench-check: build $(VENV)/.bench ## all layers at tiny sizes: do they run, are all answers right? (PEERS=all: beside every peer)
+	$(call with-cargo,fmt,--manifest-path bench/limit/Cargo.toml --check)
+	$(call with-cargo,clippy,--quiet --release --manifest-path bench/limit/Cargo.toml -- -D warnings)
+	$(BIN)/python bench/run.py --check --peers $(PEERS)
+	$(BIN)/python bench/report.py build/bench/check.jsonl --into build/bench
 
 fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
 	fuzz/run 60
@@ -86,6 +106,7 @@ fuzz-long: ## the same for HOURS=2 hours
 
 fmt: env ## format the code
 	cargo fmt --all
+	cargo fmt --manifest-path bench/limit/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -107,6 +128,10 @@ $(VENV)/.env: pyproject.toml | $(BIN)/python
 
 $(VENV)/.demo: $(VENV)/.env
 	$(BIN)/python -m pip install --group demo
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.env
+	$(BIN)/python -m pip install --group bench
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.env

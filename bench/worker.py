@@ -1,4 +1,7 @@
-"""One engine in one process: a JSON request a line on stdin, a JSON reply a line on stdout (see `run.py`)."""
+"""One engine in one process: a JSON request a line on stdin, a JSON reply a line on stdout (see `process.py`).
+
+It runs in the environment of its engine, so it imports NumPy and nothing else that is not in this folder.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,20 @@ import importlib.util
 import json
 import os
 import sys
-import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+BENCH = Path(__file__).resolve().parent
+# Behind what is installed: nothing here may stand in the way of a package that is measured.
+sys.path.append(str(BENCH))
 
-ENGINES = Path(__file__).parent / "engines"
+from workers import WORKERS  # noqa: E402
 
 
 def load_engine(module: str) -> Any:
-    """By path: the module `engines/loaderx.py` must not stand in the way of the package `loaderx`."""
-    spec = importlib.util.spec_from_file_location(f"engine_{module}", ENGINES / f"{module}.py")
+    """By path: the module `engines/dense/loaderx.py` must not stand in the way of the package `loaderx`."""
+    spec = importlib.util.spec_from_file_location(f"engine_{Path(module).name}", BENCH / "engines" / f"{module}.py")
     assert spec
     assert spec.loader
     loaded = importlib.util.module_from_spec(spec)
@@ -26,64 +30,29 @@ def load_engine(module: str) -> Any:
     return loaded
 
 
-class Worker:
-    def __init__(self, module: str, codec: str, path: Path, truth: Path) -> None:
-        self.engine, self.codec, self.path = load_engine(module), codec, path
-        self.truth = np.load(truth, mmap_mode="r")
-        self.store: Any = None
-
-    def write(self) -> dict[str, float]:
-        started = time.perf_counter()
-        self.engine.write(self.path, self.truth, self.codec)
-        seconds = time.perf_counter() - started
-        # Allocated blocks, not file lengths: a store may preallocate sparse files.
-        size = sum(file.stat().st_blocks * 512 for file in self.path.rglob("*") if file.is_file())
-        self.store = self.engine.open_store(self.path)
-        return {"seconds": seconds, "bytes": size}
-
-    def check(self, batch: int, batches: int, seed: int) -> dict[str, int]:
-        """Every record once in order (which also warms the page cache), then random batches: all equal the truth."""
-        for start in range(0, len(self.truth), batch):
-            self.compare(np.arange(start, min(start + batch, len(self.truth))))
-        rng = np.random.default_rng(seed)
-        for _ in range(batches):
-            self.compare(rng.integers(0, len(self.truth), batch))
-        return {"records": len(self.truth) + batch * batches}
-
-    def compare(self, indices: npt.NDArray[Any]) -> None:
-        got, want = self.engine.gather(self.store, indices), self.truth[indices]
-        if got.dtype != want.dtype or got.shape != want.shape or got.tobytes() != want.tobytes():
-            raise ValueError(f"a wrong answer for records {indices[0]}, {indices[1:2]}, ...")
-
-    def measure(self, batch: int, batches: int, seed: int) -> list[float]:
-        """Seconds of each of `batches` random gathers. The result of a gather is dropped before the next."""
-        draws = np.random.default_rng(seed).integers(0, len(self.truth), (batches, batch))
-        times = []
-        for indices in draws:
-            started = time.perf_counter()
-            self.engine.gather(self.store, indices)
-            times.append(time.perf_counter() - started)
-        return times
-
-    def close(self) -> None:
-        if self.store is not None:
-            self.engine.close(self.store)
-
-
 def main() -> None:
-    module, codec, path, truth = sys.argv[1:5]
-    worker = Worker(module, codec, Path(path), Path(truth))
+    start = json.loads(sys.argv[1])
     # Replies have the standard output to themselves, whatever an engine prints.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    worker: Any = None
     for line in sys.stdin:
         request = json.loads(line)
+        op = request.pop("op")
         try:
-            done = getattr(worker, request.pop("op"))(**request)
-            print(json.dumps({"done": done}), file=replies)
+            if op == "identify":
+                engine = load_engine(start["module"])
+                worker = WORKERS[start["layer"]](engine, start)
+                done: Any = version(engine.PACKAGE)
+            else:
+                done = getattr(worker, op)(**request)
+            reply = {"done": done}
         except Exception as error:
-            print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=replies)
-    worker.close()
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=replies)
+    # Engines that leave threads or processes behind end with this one.
+    replies.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ Rows are made in blocks, each from the seed and its number alone, so that any pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import truth
 
 BLOCK_BYTES = 32 << 20
 SEED = 20260
@@ -42,15 +44,22 @@ def labels(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> npt.
 
 @dataclass(frozen=True)
 class Workload:
+    """Records of one shape."""
+
     name: str
     count: int
     dtype: str
     shape: tuple[int, ...]
     make: Maker
+    kind: str = "dense"
 
     @property
     def record_bytes(self) -> int:
         return np.dtype(self.dtype).itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.record_bytes
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
         step = max(1, BLOCK_BYTES // self.record_bytes)
@@ -58,14 +67,65 @@ class Workload:
             rng = np.random.default_rng([SEED, number])
             yield self.make(rng, min(step, self.count - start), self.shape).astype(self.dtype, copy=False)
 
-    def reduced(self, count: int) -> Workload:
-        return replace(self, count=min(count, self.count))
+    def write_truth(self, folder: Path) -> None:
+        shape = (self.count, *self.shape)
+        rows = np.lib.format.open_memmap(folder / "rows.npy", mode="w+", dtype=self.dtype, shape=shape)
+        start = 0
+        for block in self.blocks():
+            rows[start : start + len(block)] = block
+            start += len(block)
+        rows.flush()
+        truth.describe(folder)
 
 
-WORKLOADS = (
+@dataclass(frozen=True)
+class RaggedWorkload:
+    """Token sequences of `shortest` to `longest` items, each length as likely as another."""
+
+    name: str
+    count: int
+    shortest: int
+    longest: int
+    dtype: str = "<i4"
+    kind: str = "ragged"
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.random.default_rng([SEED, 0]).integers(self.shortest, self.longest + 1, self.count)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.lengths.sum()) * np.dtype(self.dtype).itemsize
+
+    @property
+    def record_bytes(self) -> int:
+        """Of a record on average."""
+        return self.nbytes // self.count
+
+    def write_truth(self, folder: Path) -> None:
+        lengths = self.lengths
+        words = tokens(np.random.default_rng([SEED, 1]), self.count, (self.longest,)).astype(self.dtype, copy=False)
+        np.save(folder / "values.npy", words[np.arange(self.longest) < lengths[:, None]])
+        np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]))
+        truth.describe(folder)
+
+
+WORKLOADS: tuple[Workload | RaggedWorkload, ...] = (
     Workload("image256k", 1_500, "|u1", (512, 512), images),
     Workload("vision147k", 2_500, "|u1", (3, 224, 224), images),
     Workload("patch12k", 20_000, "|u1", (3, 64, 64), images),
     Workload("token2k", 200_000, "<i4", (512,), tokens),
     Workload("label8", 1_000_000, "<i8", (), labels),
+    RaggedWorkload("ragged", 200_000, 16, 512),
+)
+
+# Large enough that what a disk or a system reads ahead is not what a later batch asks for.
+COLD = (
+    Workload("cold147k", 12_000, "|u1", (3, 224, 224), images),
+    Workload("cold12k", 150_000, "|u1", (3, 64, 64), images),
+    Workload("cold2k", 1_000_000, "<i4", (512,), tokens),
+)
+
+LOADED = tuple(
+    workload for workload in WORKLOADS if isinstance(workload, Workload) and workload.name in ("vision147k", "token2k")
 )

@@ -1,9 +1,10 @@
-"""Make a virtual environment that holds one published package, once, and print its interpreter.
+"""Make a virtual environment that holds published packages, once, and print its interpreter.
 
     python scripts/peers.py loaderx==1.5.7        ->  build/peers/loaderx-1.5.7/bin/python
+    python scripts/peers.py grain numpy           ->  build/peers/grain-numpy/bin/python
 
 A published `loaderx` has the import name of this project, so it never shares an environment with it. Exit code 3 means
-that pip could not get the package, which is a lack of network more often than not; every other failure is a fault.
+that pip could not get the packages, which is a lack of network more often than not; every other failure is a fault.
 """
 
 import argparse
@@ -26,9 +27,13 @@ def interpreter(env: Path) -> Path:
     return env / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def make(requirement: str) -> Path:
-    """The interpreter of the environment of `requirement` ("name==version"), which is made if it is missing."""
-    env = peers_dir() / requirement.replace("==", "-")
+def make(*requirements: str) -> Path:
+    """The interpreter of the environment of `requirements`, which is made if it is missing.
+
+    Each is "name", "name==version", or an option of pip.
+    """
+    names = [requirement.replace("==", "-") for requirement in requirements if not requirement.startswith("-")]
+    env = peers_dir() / "-".join(names)
     if interpreter(env).exists():
         return interpreter(env)
     # Built beside its place and renamed into it, so that a cut leaves no half environment and two makers do not meet.
@@ -36,9 +41,9 @@ def make(requirement: str) -> Path:
     try:
         venv.create(unfinished, with_pip=False, symlinks=os.name != "nt")
         pip = [sys.executable, "-m", "pip", "--python", str(interpreter(unfinished)), "install", "--quiet"]
-        done = subprocess.run([*pip, "--disable-pip-version-check", requirement], stdout=sys.stderr, check=False)
+        done = subprocess.run([*pip, "--disable-pip-version-check", *requirements], stdout=sys.stderr, check=False)
         if done.returncode != 0:
-            print(f"pip could not install {requirement}", file=sys.stderr)
+            print(f"pip could not install {', '.join(requirements)}", file=sys.stderr)
             raise SystemExit(UNAVAILABLE)
         try:
             unfinished.rename(env)
@@ -51,9 +56,10 @@ def make(requirement: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the virtual environment of one published package.")
-    parser.add_argument("requirement", help="name==version")
-    print(make(parser.parse_args().requirement))
+    parser = argparse.ArgumentParser(description="Make the virtual environment of published packages.")
+    parser.add_argument("requirement", nargs="+", help="name or name==version")
+    options, pip_options = parser.parse_known_args()
+    print(make(*pip_options, *options.requirement))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,16 @@
-"""The stores that are compared, a module each with the same functions: write, open_store, gather, close.
+"""What is compared: tables of engines, each a module with the same functions.
+
+    dense/, ragged/   write, open_store, gather, close
+    loaders/          write, open_loader, arrays, close
+    samplers/         make
 
 An engine module imports NumPy and what it measures, nothing of this bench: it runs in the environment of what
 it measures.
 """
 
-from __future__ import annotations
+from engines.engine import Engine
+from engines.loaders import LOADERS
+from engines.samplers import SAMPLERS
+from engines.stores import COLD, DENSE, RAGGED
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Engine:
-    name: str
-    module: str
-    codec: str = "raw"
-    requirement: str | None = None
-    """What its own virtual environment installs ("name==version"); None means this project's environment."""
-
-
-ENGINES = (
-    Engine("loaderx raw", "loaderx", "raw"),
-    Engine("loaderx zstd", "loaderx", "zstd"),
-    Engine("loaderx 1.5.7 raw", "loaderx", "raw", "loaderx==1.5.7"),
-    Engine("loaderx 1.5.7 zstd", "loaderx", "zstd", "loaderx==1.5.7"),
-    Engine("npy, memory-mapped", "npy"),
-)
+__all__ = ["COLD", "DENSE", "LOADERS", "RAGGED", "SAMPLERS", "Engine"]

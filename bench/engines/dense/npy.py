@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+PACKAGE = "numpy"
+
 
 def write(path: Path, rows: npt.NDArray[Any], codec: str) -> None:
     path.mkdir()

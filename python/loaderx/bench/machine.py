@@ -9,6 +9,7 @@ from pathlib import Path
 
 
 def describe() -> dict[str, str]:
+    """What the figures were taken on, by name."""
     return {
         "processor": processor(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
@@ -20,6 +21,7 @@ def describe() -> dict[str, str]:
 
 
 def processor() -> str:
+    """The processor's name, as far as the system tells."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

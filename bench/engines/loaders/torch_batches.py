@@ -1,0 +1,70 @@
+"""PyTorch's DataLoader with two workers that fetch a whole batch at once, over memory-mapped .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+PACKAGE = "torch"
+WORKERS = 2
+
+
+class Streams(Dataset[Any]):
+    def __init__(self, path: Path) -> None:
+        self.data, self.label = (np.load(path / f"{name}.npy", mmap_mode="r") for name in ("data", "label"))
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def __getitems__(self, indices: list[int]) -> dict[str, torch.Tensor]:
+        return {"data": torch.from_numpy(self.data[indices]), "label": torch.from_numpy(self.label[indices])}
+
+
+class Endless(Sampler[list[int]]):
+    """Permutations one after another, cut into batches."""
+
+    def __init__(self, length: int, batch: int) -> None:
+        self.length, self.batch = length, batch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rng = np.random.default_rng(42)
+        while True:
+            order = rng.permutation(self.length)
+            for start in range(0, self.length - self.batch + 1, self.batch):
+                yield order[start : start + self.batch].tolist()
+
+
+def as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def write(path: Path, rows: npt.NDArray[Any], labels: npt.NDArray[Any], codec: str) -> None:
+    path.mkdir()
+    np.save(path / "data.npy", rows)
+    np.save(path / "label.npy", labels)
+
+
+def open_loader(path: Path, batch: int) -> Any:
+    streams = Streams(path)
+    loader = DataLoader(
+        streams,
+        batch_sampler=Endless(len(streams), batch),
+        num_workers=WORKERS,
+        collate_fn=as_it_is,
+        multiprocessing_context="fork",
+    )
+    return iter(loader)
+
+
+def arrays(batch: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    return batch["data"].numpy(), batch["label"].numpy()
+
+
+def close(loader: Any) -> None:
+    pass

@@ -1,0 +1,65 @@
+"""PyTorch's DataLoader with two workers, a record at a time and its default collate, over memory-mapped .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+PACKAGE = "torch"
+WORKERS = 2
+
+
+class Streams(Dataset[Any]):
+    def __init__(self, path: Path) -> None:
+        self.data, self.label = (np.load(path / f"{name}.npy", mmap_mode="r") for name in ("data", "label"))
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"data": torch.from_numpy(self.data[index].copy()), "label": self.label[index]}
+
+
+class Endless(Sampler[list[int]]):
+    """Permutations one after another, cut into batches."""
+
+    def __init__(self, length: int, batch: int) -> None:
+        self.length, self.batch = length, batch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rng = np.random.default_rng(42)
+        while True:
+            order = rng.permutation(self.length)
+            for start in range(0, self.length - self.batch + 1, self.batch):
+                yield order[start : start + self.batch].tolist()
+
+
+def write(path: Path, rows: npt.NDArray[Any], labels: npt.NDArray[Any], codec: str) -> None:
+    path.mkdir()
+    np.save(path / "data.npy", rows)
+    np.save(path / "label.npy", labels)
+
+
+def open_loader(path: Path, batch: int) -> Any:
+    streams = Streams(path)
+    loader = DataLoader(
+        streams,
+        batch_sampler=Endless(len(streams), batch),
+        num_workers=WORKERS,
+        multiprocessing_context="fork",
+    )
+    return iter(loader)
+
+
+def arrays(batch: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    return batch["data"].numpy(), batch["label"].numpy()
+
+
+def close(loader: Any) -> None:
+    pass

@@ -1,0 +1,34 @@
+"""A loaderx, this project's or the published 1.5.7: batches as lists of arrays."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from loaderx.dataset import RaggedDataset
+from loaderx.utils import from_iterator, train_dict
+
+PACKAGE = "loaderx"
+Array = npt.NDArray[Any]
+
+
+def write(path: Path, records: tuple[Array, Array], codec: str) -> None:
+    values, offsets = records
+    rows = [values[start:end] for start, end in itertools.pairwise(offsets.tolist())]
+    dictionary = train_dict(rows) if codec == "zstd_dict" else None
+    from_iterator(path, rows, values.dtype, codec=codec, dict_bytes=dictionary)
+
+
+def open_store(path: Path, **how: Any) -> RaggedDataset:
+    return RaggedDataset(path, **how)
+
+
+def gather(store: RaggedDataset, indices: Array) -> list[Array]:
+    batch: list[Array] = store[indices]
+    return batch
+
+
+def close(store: RaggedDataset) -> None:
+    store.close()

@@ -1,0 +1,7 @@
+"""The layers of the bench: each runs its engines and writes a JSON line for each of them."""
+
+from layers import cold, loader, sampler, store
+
+LAYERS = {"sampler": sampler.run, "store": store.run, "cold": cold.run, "loader": loader.run}
+
+__all__ = ["LAYERS"]
