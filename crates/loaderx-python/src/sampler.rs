@@ -10,9 +10,9 @@ use zsampler::Mode;
 use crate::error::{Raise, attached, detached};
 use crate::fresh;
 
-/// Up to this batch size (some 10 us) the interpreter is kept: to release it and take it again costs a short batch more than it
-/// gives other threads.
-const SHORT: usize = 2048;
+/// Up to this batch size (50 us at the most) the interpreter is kept: to release it and take it again costs a short batch more than
+/// it gives other threads.
+const SHORT: usize = 8192;
 
 /// Index batches as a pure function of (seed, step).
 ///

@@ -7,8 +7,8 @@ use crate::rng::{GAMMA, Purpose, Range, derive, high, low, splitmix, splitmix_at
 
 /// Vectors drawn side by side, and single numbers beside them where those have a multiplier of their own: measured, see
 /// `docs/decisions/0002-sampler-order.md`.
-const GROUP: usize = 3;
-const BESIDE: usize = 6;
+const GROUP: usize = 2;
+const BESIDE: usize = 4;
 /// Up to this bound the upper half of a word tells the index but for one time in 256 or fewer.
 const SMALL: u32 = 1 << 24;
 
@@ -21,7 +21,7 @@ pub(crate) fn fill(kernel: Kernel, range: Range, seed: u64, position: u128, out:
         let left = u64::MAX - low(position);
         let run = usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1).min(rest.len());
         let (now, later) = rest.split_at_mut(run);
-        let draws = Draws { range, seed, epoch: high(position), first: low(position) };
+        let draws = Draws::new(range, seed, position);
         match u32::try_from(range.bound()) {
             Ok(bound) if bound <= SMALL => kernel.run(Narrow::<true> { draws, bound, out: now }),
             Ok(bound) => kernel.run(Narrow::<false> { draws, bound, out: now }),
@@ -39,23 +39,25 @@ struct Draws {
     seed: u64,
     epoch: u64,
     first: u64,
+    key: u64,
 }
 
 impl Draws {
-    fn key(self, attempt: u64) -> u64 {
-        derive(self.seed, Purpose::Iid, self.epoch, attempt)
+    fn new(range: Range, seed: u64, position: u128) -> Self {
+        let (epoch, first) = (high(position), low(position));
+        Self { range, seed, epoch, first, key: derive(seed, Purpose::Iid, epoch, 0) }
     }
 
     /// The draws from `from` on, the way every length takes.
+    #[inline(never)]
     fn one_by_one(self, from: usize, out: &mut [MaybeUninit<u64>]) {
         if out.is_empty() {
             return;
         }
-        let key = self.key(0);
         let start = self.first.wrapping_add(from as u64);
         for (slot, offset) in out.iter_mut().zip(0..) {
             let counter = start.wrapping_add(offset);
-            slot.write(match self.range.reduce(splitmix_at(key, counter)) {
+            slot.write(match self.range.reduce(splitmix_at(self.key, counter)) {
                 Some(index) => index,
                 None => self.redraw(counter),
             });
@@ -66,7 +68,11 @@ impl Draws {
     #[cold]
     fn redraw(self, counter: u64) -> u64 {
         // Half of the words are accepted at the least, so the search does not get far.
-        (1..).find_map(|attempt| self.range.reduce(splitmix_at(self.key(attempt), counter))).unwrap_or(0)
+        (1..)
+            .find_map(|attempt| {
+                self.range.reduce(splitmix_at(derive(self.seed, Purpose::Iid, self.epoch, attempt), counter))
+            })
+            .unwrap_or(0)
     }
 }
 
@@ -81,7 +87,7 @@ impl<const SMALL: bool> Task for Narrow<'_, SMALL> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { draws, bound, out } = self;
-        let start = draws.key(0).wrapping_add(draws.first.wrapping_add(1).wrapping_mul(GAMMA));
+        let start = draws.key.wrapping_add(draws.first.wrapping_add(1).wrapping_mul(GAMMA));
         let mixed = SMALL && L::MIXED;
         let vectors = GROUP * L::COUNT;
         let size = if mixed { vectors + BESIDE } else { vectors };
@@ -94,8 +100,19 @@ impl<const SMALL: bool> Task for Narrow<'_, SMALL> {
         let mut groups = out.chunks_exact_mut(size);
         for group in groups.by_ref() {
             let (single, vectors) = group.split_at_mut(size - vectors);
-            let doubt = mixed && beside.draw(lanes, single);
-            if stream.draw(vectors) || doubt {
+            let mut single = single.iter_mut();
+            let mut doubt = 0;
+            let doubt_vectors = stream.draw(vectors, || {
+                if mixed && let Some(slot) = single.next() {
+                    doubt |= beside.draw(lanes, slot);
+                }
+            });
+            // None is left, since `splitmix_upper` has a place for each.
+            for slot in single {
+                doubt |= beside.draw(lanes, slot);
+            }
+            beside.state = beside.state.wrapping_add(beside.skip);
+            if doubt_vectors || doubt >> 32 != 0 {
                 draws.one_by_one(done, group);
             }
             done += size;
@@ -113,21 +130,16 @@ struct Beside {
 }
 
 impl Beside {
-    /// As [`Stream::draw`] does it.
+    /// The next draw, as [`Stream::draw`] makes it, and whether it is in doubt: in the upper half.
     #[inline(always)]
-    fn draw<L: Lanes>(&mut self, lanes: L, out: &mut [MaybeUninit<u64>]) -> bool {
-        let mut doubt = 0;
-        for slot in out {
-            let mut word = [self.state];
-            splitmix_upper(One, &mut word);
-            let [word] = word;
-            let product = lanes.single(word) * self.bound;
-            slot.write(product >> 32);
-            doubt |= product.wrapping_sub(1) ^ (product + self.bound);
-            self.state = self.state.wrapping_add(GAMMA);
-        }
-        self.state = self.state.wrapping_add(self.skip);
-        doubt >> 32 != 0
+    fn draw<L: Lanes>(&mut self, lanes: L, slot: &mut MaybeUninit<u64>) -> u64 {
+        let mut word = [self.state];
+        splitmix_upper(One, &mut word, || ());
+        let [word] = word;
+        let product = lanes.single(word) * self.bound;
+        slot.write(product >> 32);
+        self.state = self.state.wrapping_add(GAMMA);
+        product.wrapping_sub(1) ^ (product + self.bound)
     }
 }
 
@@ -160,7 +172,7 @@ impl<L: Lanes, const N: usize, const SMALL: bool> Stream<L, N, SMALL> {
 
     /// The next draws, and whether any of them is in doubt.
     #[inline(always)]
-    fn draw(&mut self, out: &mut [MaybeUninit<u64>]) -> bool {
+    fn draw(&mut self, out: &mut [MaybeUninit<u64>], meanwhile: impl FnMut()) -> bool {
         let lanes = self.lanes;
         let mut products = self.states;
         for states in &mut self.states {
@@ -170,7 +182,7 @@ impl<L: Lanes, const N: usize, const SMALL: bool> Stream<L, N, SMALL> {
         // if at all, where the middle 32 are 0. A small bound's lower product is left out: it adds less than the
         // bound, which may carry.
         if SMALL {
-            splitmix_upper(lanes, &mut products);
+            splitmix_upper(lanes, &mut products, meanwhile);
             for product in &mut products {
                 *product = lanes.times_low(*product, self.bound);
             }

@@ -24,7 +24,7 @@ const GROUP: usize = 4;
 /// Numbers whose walks are gathered: a whole number of groups.
 const BLOCK: usize = 512;
 /// The largest group.
-const MAX_GROUP: usize = GROUP * 8;
+const MAX_GROUP: usize = GROUP * 4;
 /// The most pairs of rounds that any domain needs.
 const MAX_PAIRS: usize = 16;
 

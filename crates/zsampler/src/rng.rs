@@ -82,19 +82,26 @@ pub(crate) fn splitmix_at(key: u64, counter: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn splitmix<L: Lanes, const N: usize>(lanes: L, states: &mut [L::Vector; N]) {
     shifted(lanes, states, 30);
-    lanes.times(states, MIXERS[0]);
+    lanes.times(states, MIXERS[0], || ());
     shifted(lanes, states, 27);
-    lanes.times(states, MIXERS[1]);
+    lanes.times(states, MIXERS[1], || ());
     shifted(lanes, states, 31);
 }
 
-/// The upper halves of [`splitmix`] alone, in the lower halves; what is above them is of no use.
+/// The upper halves of [`splitmix`] alone, in the lower halves; what is above them is of no use. `meanwhile` is put four
+/// times among the instructions.
 #[inline(always)]
-pub(crate) fn splitmix_upper<L: Lanes, const N: usize>(lanes: L, states: &mut [L::Vector; N]) {
+pub(crate) fn splitmix_upper<L: Lanes, const N: usize>(
+    lanes: L,
+    states: &mut [L::Vector; N],
+    mut meanwhile: impl FnMut(),
+) {
     shifted(lanes, states, 30);
-    lanes.times(states, MIXERS[0]);
+    meanwhile();
+    lanes.times(states, MIXERS[0], &mut meanwhile);
+    meanwhile();
     shifted(lanes, states, 27);
-    lanes.times_upper(states, MIXERS[1]);
+    lanes.times_upper(states, MIXERS[1], &mut meanwhile);
     for state in states {
         *state = lanes.xor(*state, lanes.shift_lower(*state, 31));
     }

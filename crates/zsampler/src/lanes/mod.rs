@@ -37,11 +37,12 @@ pub(crate) trait Lanes: Copy {
     fn shift_right(self, a: Self::Vector, by: u32) -> Self::Vector;
     /// The upper halves, in the lower ones; what is above them is of no use.
     fn upper(self, a: Self::Vector) -> Self::Vector;
-    fn times<const N: usize>(self, vectors: &mut [Self::Vector; N], by: u64);
+    /// The products; `meanwhile` is put among the instructions.
+    fn times<const N: usize>(self, vectors: &mut [Self::Vector; N], by: u64, meanwhile: impl FnOnce());
     /// The products of the low halves, 32 by 32 bits.
     fn times_low(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The upper halves of the products, in the lower halves; what is above them is of no use.
-    fn times_upper<const N: usize>(self, vectors: &mut [Self::Vector; N], by: u64);
+    /// The upper halves of [`Lanes::times`], in the lower halves; what is above them is of no use.
+    fn times_upper<const N: usize>(self, vectors: &mut [Self::Vector; N], by: u64, meanwhile: impl FnOnce());
     /// The lower halves shifted as numbers of 32 bits; what is above them is of no use.
     fn shift_lower(self, a: Self::Vector, by: u32) -> Self::Vector;
     /// The larger ones of the lower halves; what is above them is of no use.
@@ -73,17 +74,13 @@ pub(crate) enum Kernel {
     One(One),
     #[cfg(target_arch = "x86_64")]
     Avx2(x86::Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(x86::Avx512),
 }
 
 impl Kernel {
     /// The widest one there is here.
     pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if let Some(avx512) = x86::Avx512::new() {
-            return Self::Avx512(avx512);
-        } else if let Some(avx2) = x86::Avx2::new() {
+        if let Some(avx2) = x86::Avx2::new() {
             return Self::Avx2(avx2);
         }
         Self::One(One)
@@ -95,8 +92,6 @@ impl Kernel {
         let mut all = vec![Self::One(One)];
         #[cfg(target_arch = "x86_64")]
         all.extend(x86::Avx2::new().map(Self::Avx2));
-        #[cfg(target_arch = "x86_64")]
-        all.extend(x86::Avx512::new().map(Self::Avx512));
         all
     }
 
@@ -106,8 +101,6 @@ impl Kernel {
             Self::One(one) => task.run(one),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(avx2) => avx2.run(task),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(avx512) => avx512.run(task),
         }
     }
 }

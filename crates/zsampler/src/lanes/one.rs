@@ -68,7 +68,8 @@ impl Lanes for One {
     }
 
     #[inline(always)]
-    fn times<const N: usize>(self, vectors: &mut [u64; N], by: u64) {
+    fn times<const N: usize>(self, vectors: &mut [u64; N], by: u64, meanwhile: impl FnOnce()) {
+        meanwhile();
         for vector in vectors {
             *vector = vector.wrapping_mul(by);
         }
@@ -80,7 +81,8 @@ impl Lanes for One {
     }
 
     #[inline(always)]
-    fn times_upper<const N: usize>(self, vectors: &mut [u64; N], by: u64) {
+    fn times_upper<const N: usize>(self, vectors: &mut [u64; N], by: u64, meanwhile: impl FnOnce()) {
+        meanwhile();
         for vector in vectors {
             *vector = vector.wrapping_mul(by) >> 32;
         }

@@ -39,9 +39,9 @@ impl Task for Everything<'_> {
             let product = |a, upper| {
                 let mut both = [a, a];
                 if upper {
-                    lanes.times_upper(&mut both, by)
+                    lanes.times_upper(&mut both, by, || ())
                 } else {
-                    lanes.times(&mut both, by)
+                    lanes.times(&mut both, by, || ())
                 }
                 both[1]
             };

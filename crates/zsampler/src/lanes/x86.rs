@@ -1,18 +1,15 @@
-//! Four numbers with AVX2, eight with AVX-512.
+//! Four numbers with AVX2.
 //!
 //! What could go wrong: instructions that the processor lacks, and loads and stores beyond a slice. Why it doesn't:
-//! an [`Avx2`] or [`Avx512`] exists only where the processor has said that it can, and every load or store takes an
-//! array of its size.
+//! an [`Avx2`] exists only where the processor has said that it can, and every load or store takes an array of its
+//! size.
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_cvtsi64_si128, _mm256_add_epi64, _mm256_and_si256, _mm256_cmpeq_epi32,
+    __m128i, __m256i, _mm_cvtsi64_si128, _mm256_add_epi64, _mm256_and_si256, _mm256_cmpeq_epi32,
     _mm256_loadu_si256, _mm256_max_epu32, _mm256_mul_epu32, _mm256_or_si256, _mm256_set_epi64x,
     _mm256_shuffle_epi32, _mm256_sll_epi64, _mm256_srl_epi32, _mm256_srl_epi64, _mm256_storeu_si256,
-    _mm256_testz_si256, _mm256_xor_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpge_epu64_mask,
-    _mm512_loadu_si512, _mm512_max_epu32, _mm512_mul_epu32, _mm512_mullo_epi64, _mm512_or_si512,
-    _mm512_set_epi64, _mm512_shuffle_epi32, _mm512_sll_epi64, _mm512_srl_epi32, _mm512_srl_epi64,
-    _mm512_storeu_si512, _mm512_xor_si512,
+    _mm256_testz_si256, _mm256_xor_si256,
 };
 use std::mem::MaybeUninit;
 
@@ -21,10 +18,6 @@ use super::{Lanes, Task};
 /// Proof that this processor has AVX2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2(());
-
-/// Proof that this processor has AVX-512 F and DQ.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Avx512(());
 
 impl Avx2 {
     /// If the processor can.
@@ -38,23 +31,16 @@ impl Avx2 {
     }
 }
 
-impl Avx512 {
-    /// If the processor can.
-    pub(super) fn new() -> Option<Self> {
-        (is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq")).then_some(Self(()))
-    }
-
-    pub(super) fn run(self, task: impl Task) {
-        // SAFETY: `self` proves that the processor has both features.
-        unsafe { with_avx512(self, task) }
-    }
-}
-
 impl Avx2 {
     /// Of the products of halves, the sum of the mixed ones: what they add to the upper half. Each step is done for
     /// all vectors before the next, see [`Lanes`].
     #[inline(always)]
-    fn mixed_products<const N: usize>(self, vectors: &[__m256i; N], by: u64) -> [__m256i; N] {
+    fn mixed_products<const N: usize>(
+        self,
+        vectors: &[__m256i; N],
+        by: u64,
+        meanwhile: impl FnOnce(),
+    ) -> [__m256i; N] {
         let (lower, upper) = (self.splat(by & LOWER), self.splat(by >> 32));
         let mut sums = *vectors;
         for sum in &mut sums {
@@ -64,6 +50,7 @@ impl Avx2 {
         for other in &mut others {
             *other = self.times_low(*other, upper);
         }
+        meanwhile();
         for (sum, other) in sums.iter_mut().zip(others) {
             *sum = self.add(*sum, other);
         }
@@ -73,11 +60,6 @@ impl Avx2 {
 
 #[target_feature(enable = "avx2")]
 fn with_avx2(lanes: Avx2, task: impl Task) {
-    task.run(lanes);
-}
-
-#[target_feature(enable = "avx512f,avx512dq")]
-fn with_avx512(lanes: Avx512, task: impl Task) {
     task.run(lanes);
 }
 
@@ -163,9 +145,9 @@ impl Lanes for Avx2 {
 
     /// Of the four products of halves, the highest falls out and the middle ones are added to the upper half.
     #[inline(always)]
-    fn times<const N: usize>(self, vectors: &mut [__m256i; N], by: u64) {
+    fn times<const N: usize>(self, vectors: &mut [__m256i; N], by: u64, meanwhile: impl FnOnce()) {
         let lower = self.splat(by & LOWER);
-        let mut mixed = self.mixed_products(vectors, by);
+        let mut mixed = self.mixed_products(vectors, by, meanwhile);
         for mixed in &mut mixed {
             *mixed = self.shift_left(*mixed, 32);
         }
@@ -181,9 +163,9 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn times_upper<const N: usize>(self, vectors: &mut [__m256i; N], by: u64) {
+    fn times_upper<const N: usize>(self, vectors: &mut [__m256i; N], by: u64, meanwhile: impl FnOnce()) {
         let lower = self.splat(by & LOWER);
-        let mixed = self.mixed_products(vectors, by);
+        let mixed = self.mixed_products(vectors, by, meanwhile);
         for (vector, mixed) in vectors.iter_mut().zip(mixed) {
             *vector = self.add(self.upper(self.times_low(*vector, lower)), mixed);
         }
@@ -193,7 +175,7 @@ impl Lanes for Avx2 {
     fn single(self, number: u64) -> u64 {
         let mut number = number;
         // SAFETY: no instruction at all.
-        unsafe { asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) }
+        unsafe { asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags)) }
         number
     }
 
@@ -217,117 +199,5 @@ impl Lanes for Avx2 {
             let reached = _mm256_cmpeq_epi32(self.max_lower(a, bounds), a);
             _mm256_testz_si256(reached, self.splat(LOWER)) == 0
         }
-    }
-}
-
-impl Lanes for Avx512 {
-    type Vector = __m512i;
-    const COUNT: usize = 8;
-    const MIXED: bool = false;
-
-    #[inline(always)]
-    fn ramp(self, first: u64, step: u64) -> __m512i {
-        let at = |lane: u64| first.wrapping_add(lane.wrapping_mul(step)).cast_signed();
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_set_epi64(at(7), at(6), at(5), at(4), at(3), at(2), at(1), at(0)) }
-    }
-
-    #[inline(always)]
-    fn load(self, from: &[u64]) -> __m512i {
-        let array = from.first_chunk::<{ Self::COUNT }>().copied().unwrap_or_default();
-        // SAFETY: `self` proves AVX-512 F, and the array is 64 bytes.
-        unsafe { _mm512_loadu_si512(array.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, a: __m512i, to: &mut [MaybeUninit<u64>]) {
-        if let Some(array) = to.first_chunk_mut::<{ Self::COUNT }>() {
-            // SAFETY: `self` proves AVX-512 F, and the array is 64 bytes.
-            unsafe { _mm512_storeu_si512(array.as_mut_ptr().cast(), a) }
-        }
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_add_epi64(a, b) }
-    }
-
-    #[inline(always)]
-    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_xor_si512(a, b) }
-    }
-
-    #[inline(always)]
-    fn and(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_and_si512(a, b) }
-    }
-
-    #[inline(always)]
-    fn or(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_or_si512(a, b) }
-    }
-
-    #[inline(always)]
-    fn shift_left(self, a: __m512i, by: u32) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_sll_epi64(a, count(by)) }
-    }
-
-    #[inline(always)]
-    fn shift_right(self, a: __m512i, by: u32) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_srl_epi64(a, count(by)) }
-    }
-
-    #[inline(always)]
-    fn upper(self, a: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_shuffle_epi32::<UPPER>(a) }
-    }
-
-    #[inline(always)]
-    fn times<const N: usize>(self, vectors: &mut [__m512i; N], by: u64) {
-        let by = self.splat(by);
-        for vector in vectors {
-            // SAFETY: `self` proves AVX-512 DQ.
-            *vector = unsafe { _mm512_mullo_epi64(*vector, by) };
-        }
-    }
-
-    #[inline(always)]
-    fn times_low(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_mul_epu32(a, b) }
-    }
-
-    #[inline(always)]
-    fn times_upper<const N: usize>(self, vectors: &mut [__m512i; N], by: u64) {
-        self.times(vectors, by);
-        for vector in vectors {
-            *vector = self.upper(*vector);
-        }
-    }
-
-    #[inline(always)]
-    fn shift_lower(self, a: __m512i, by: u32) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_srl_epi32(a, count(by)) }
-    }
-
-    #[inline(always)]
-    fn max_lower(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_max_epu32(a, b) }
-    }
-
-    #[inline(always)]
-    fn any_lower(self, a: __m512i, bound: u32) -> bool {
-        let bounds = self.splat(u64::from(bound));
-        // SAFETY: `self` proves AVX-512 F.
-        unsafe { _mm512_cmpge_epu64_mask(self.and(a, self.splat(LOWER)), bounds) != 0 }
     }
 }
