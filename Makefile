@@ -77,6 +77,13 @@ bench-check: build ## both at tiny sizes: do they run, are all answers right?
 	$(BIN)/python bench/baseline.py --check
 	$(BIN)/python bench/checks.py --check
 
+.PHONY: guard guard-accept
+guard: env ## instructions of the hot paths beside the accepted figures (needs valgrind; seconds)
+	$(BIN)/python bench/guard/guard.py
+
+guard-accept: env ## make what is counted now the accepted figures
+	$(BIN)/python bench/guard/guard.py --accept
+
 fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
 	fuzz/run 60
 
