@@ -97,6 +97,13 @@ bench-check: build $(VENV)/.bench ## all layers at tiny sizes: do they run, are 
 	$(BIN)/python bench/run.py --check --peers $(PEERS)
 	$(BIN)/python bench/report.py build/bench/check.jsonl --into build/bench
 
+.PHONY: guard guard-accept
+guard: env ## instructions of the hot paths beside the accepted figures (needs valgrind; seconds)
+	$(BIN)/python bench/guard/guard.py
+
+guard-accept: env ## make what is counted now the accepted figures
+	$(BIN)/python bench/guard/guard.py --accept
+
 fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
 	fuzz/run 60
 

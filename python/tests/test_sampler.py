@@ -73,6 +73,22 @@ def test_a_huge_space() -> None:
     assert sampler.next().max() < 2**40
 
 
+@pytest.mark.parametrize("mode", [Sampler.Mode.SEQUENTIAL, Sampler.Mode.IID])
+def test_short_and_long_batches_are_one_stream(mode: Sampler.Mode) -> None:
+    # Batches of up to 8,192 are made with the interpreter held, longer ones without it.
+    whole = Sampler(1_000_000, 3 * 8193, mode).next().tolist()
+    for size in (8193, 3, 2731):
+        parts = itertools.islice(Sampler(1_000_000, size, mode), 3 * 8193 // size)
+        assert np.concatenate(list(parts)).tolist() == whole
+
+
+def test_a_batch_without_memory_for_it_takes_no_step() -> None:
+    sampler = Sampler(2**62, 2**59, Sampler.Mode.IID)
+    with pytest.raises((MemoryError, ValueError)):
+        sampler.next()
+    assert sampler.step == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
