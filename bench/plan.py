@@ -28,4 +28,4 @@ class Plan:
 
 FULL = Plan("full", batch=256, rounds=9, seconds=0.6, writes=5, write_seconds=4.0)
 QUICK = Plan("quick", batch=256, rounds=5, seconds=0.3, writes=2, write_seconds=2.0, without=("zstd_dict",))
-CHECK = Plan("check", batch=64, rounds=2, seconds=0.02, writes=1, write_seconds=0.0, records=200)
+CHECK = Plan("check", batch=32, rounds=2, seconds=0.02, writes=1, write_seconds=0.0, records=100)
