@@ -52,10 +52,9 @@ class Session:
 
     def workloads(self, workloads: Iterable[Kind]) -> Iterator[Kind]:
         """Those that take part, cut short where the plan says so."""
-        limit = self.plan.records
         for workload in workloads:
             if not self.workload_filters or workload.name in self.workload_filters:
-                yield replace(workload, count=min(limit, workload.count)) if limit else workload
+                yield replace(workload, count=self.plan.count(workload.count, workload.record_bytes))
 
     def skip(self, layer: str, workload: str, engine: Engine, reason: EngineError) -> None:
         self.say(f"  left out: {engine.name}: {reason}")
