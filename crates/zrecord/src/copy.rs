@@ -10,6 +10,9 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
+use crate::checksum::LEAD;
+use crate::storage::prefetch;
+
 /// How a destination is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stores {
@@ -21,6 +24,9 @@ pub(crate) enum Stores {
 
 #[cfg(target_arch = "x86_64")]
 const WORD: usize = 16;
+/// A line of the caches: streamed whole, it is written without having been read.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
 
 /// Copy `from` to `to`, which is as long.
 #[inline]
@@ -54,14 +60,17 @@ pub(crate) fn finish(stores: Stores) {
 
 #[cfg(target_arch = "x86_64")]
 fn copy_streaming(from: &[u8], to: &mut [u8]) {
-    let head = to.as_ptr().align_offset(WORD).min(to.len());
+    let head = to.as_ptr().align_offset(LINE).min(to.len());
     let ((head, from), (place, to)) = (from.split_at(head), to.split_at_mut(head));
     place.copy_from_slice(head);
-    let (words, rest) = from.as_chunks::<WORD>();
-    let (places, rest_places) = to.as_chunks_mut::<WORD>();
-    for (word, place) in words.iter().zip(places) {
-        // SAFETY: reads the 16 bytes of `word`, for which this load needs no alignment; `place` is aligned, behind `head`.
-        unsafe { stream(place, _mm_loadu_si128(word.as_ptr().cast())) };
+    let (lines, rest) = from.as_chunks::<LINE>();
+    let (places, rest_places) = to.as_chunks_mut::<LINE>();
+    for (line, place) in lines.iter().zip(places) {
+        prefetch(line, LEAD, 1);
+        for (word, place) in line.as_chunks::<WORD>().0.iter().zip(place.as_chunks_mut::<WORD>().0) {
+            // SAFETY: reads the 16 bytes of `word`, for which this load needs no alignment; `place` is aligned, behind `head`.
+            unsafe { stream(place, _mm_loadu_si128(word.as_ptr().cast())) };
+        }
     }
     rest_places.copy_from_slice(rest);
 }

@@ -12,7 +12,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::copy::{Stores, copy};
 
-/// How far ahead of the bytes that are summed and copied memory is asked for; the first so many bytes are the caller's to ask for.
+/// The first so many bytes of what is summed or copied are the caller's to ask for from memory; what follows is asked for here.
 pub(crate) const LEAD: usize = 512;
 
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {

@@ -20,12 +20,15 @@ use std::arch::x86_64::{
 
 use super::LEAD;
 use crate::copy::{Stores, stream};
+use crate::storage::prefetch;
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 const WORD: usize = 16;
 const LANES: usize = 8;
 const BLOCK: usize = WORD * LANES;
-const LEAD_BLOCKS: usize = LEAD / BLOCK;
+/// How far ahead of the bytes that are summed memory is asked for: these take longer than a copy's.
+const FAR: usize = 1024;
+const LEAD_BLOCKS: usize = FAR / BLOCK;
 /// From here on crc-fast is quicker where it has wide vectors.
 const SHORT: usize = 128;
 
@@ -116,6 +119,7 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     let (blocks, behind) = first.as_chunks::<BLOCK>();
     if let Some((block, blocks)) = blocks.split_first() {
         let mut lanes = Lanes::begin(state, block);
+        ask_between(first);
         let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
         for (i, block) in blocks.iter().enumerate() {
             if i < leading {
@@ -144,6 +148,7 @@ fn copy_and_sum<const STREAMING: bool>(state: u32, from: &[u8], to: &mut [u8], a
     };
     let mut lanes = Lanes::begin(state, block);
     place.copy_from_slice(block);
+    ask_between(from);
     let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
     for (i, (block, place)) in blocks.iter().zip(places).enumerate() {
         if i < leading {
@@ -275,10 +280,16 @@ fn store(place: &mut [u8; WORD], word: __m128i) {
     unsafe { _mm_storeu_si128(place.as_mut_ptr().cast(), word) };
 }
 
+/// Ask for what lies behind the bytes that the caller has asked for, and before those that the loop asks for.
+#[inline]
+fn ask_between(bytes: &[u8]) {
+    prefetch(bytes, LEAD, bytes.len().min(FAR).saturating_sub(LEAD));
+}
+
 /// Ask for the two cache lines that lie as far behind `block` as we look ahead.
 #[inline]
 fn ask_ahead(block: &[u8; BLOCK]) {
-    for line in [LEAD, LEAD + 64] {
+    for line in [FAR, FAR + 64] {
         // SAFETY: prefetching has no effect that a program can see, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(line).cast()) };
     }
