@@ -16,6 +16,9 @@ const HELD_ROWS: usize = 1 << 16;
 /// finds little to do. What is appended in small portions is left to the kernel's own measure.
 const BEGUN_BYTES: u64 = 8 << 20;
 
+/// Bytes after which the disk is made to finish with them, too, while the next ones are encoded.
+const SYNCED_BYTES: u64 = 32 << 20;
+
 /// What takes the blocks of an append in their order.
 pub(super) struct Flush<'a> {
     pub(super) writer: &'a mut Writer,
@@ -29,6 +32,8 @@ pub(super) struct Flush<'a> {
     growing: Growing,
     /// The chunk that is written to, and what was written there since the disk began with what lies before.
     waiting: (u32, Range<u64>),
+    /// Bytes that the disk has begun with since it was made to finish.
+    begun: u64,
 }
 
 impl<'a> Flush<'a> {
@@ -37,7 +42,7 @@ impl<'a> Flush<'a> {
         let (rows, runs) = std::mem::take(&mut writer.scratch);
         let tail = u64::from(header.tail_offset);
         let waiting = (header.tail_chunk, tail..tail);
-        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting }
+        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting, begun: 0 }
     }
 
     /// Write a block's bytes; nobody sees any of it before the header is written.
@@ -56,7 +61,12 @@ impl<'a> Flush<'a> {
             waiting.end = end;
             if waiting.end - waiting.start >= BEGUN_BYTES {
                 self.writer.chunks.begin_sync(run.chunk.into(), waiting.clone());
+                self.begun += waiting.end - waiting.start;
                 waiting.start = end;
+                if self.begun >= SYNCED_BYTES {
+                    self.writer.sync_ahead(run.chunk.into())?;
+                    self.begun = 0;
+                }
             }
         }
         self.rooms.give_back(block.room);

@@ -7,6 +7,7 @@ mod flush;
 mod ordered;
 mod place;
 mod records;
+mod sync_ahead;
 mod writer;
 
 pub use records::Records;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::encode::Rooms;
 use super::place::{Rows, Run};
+use super::sync_ahead::SyncAhead;
 use crate::error::{Error, Result};
 use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Shape, Sum, SyncSlot, names};
 use crate::lock;
@@ -26,6 +27,8 @@ pub(crate) struct Writer {
     pub(crate) shape: ColumnWriter,
     pub(crate) chunks: NumberedWriter,
     pub(crate) header: Header,
+    /// A sync that is under way, of what the next one would have to wait for.
+    ahead: Option<SyncAhead>,
     /// The slot that was written last; its header is what is durable.
     slot: SyncSlot,
     /// Memory of one append that the next one uses again.
@@ -61,6 +64,7 @@ impl Writer {
             }),
             rooms: Rooms::default(),
             scratch: (Rows::default(), Vec::new()),
+            ahead: None,
             dir: dir.clone(),
             lock,
             process: std::process::id(),
@@ -168,8 +172,23 @@ impl Writer {
         Ok(())
     }
 
+    /// Sync a chunk while more is written.
+    pub(super) fn sync_ahead(&mut self, chunk: u64) -> Result<()> {
+        let file = self.chunks.get(chunk)?;
+        if self.ahead.is_none() {
+            self.ahead = SyncAhead::start();
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.add(file);
+        }
+        Ok(())
+    }
+
     /// Make everything durable but the header.
     pub(super) fn sync_records(&mut self) -> Result<()> {
+        if let Some(ahead) = self.ahead.take() {
+            ahead.finish().map_err(self.fail("sync", "*.chunk"))?;
+        }
         self.chunks.begin_sync_all();
         for table in [&self.loc, &self.sum, &self.shape] {
             table.begin_sync();
