@@ -18,6 +18,10 @@ def ours(kind: str, name: str, module: str) -> tuple[Engine, ...]:
 
 DENSE = (
     *ours("dense", "loaderx", "loaderx"),
+    *(
+        Engine(f"loaderx out= {codec}", "dense/loaderx_out", codec, reads=f"loaderx {codec}", role="own")
+        for codec in ("raw", "zstd")
+    ),
     *(Engine(f"loaderx 1.5.7 {codec}", "dense/loaderx", codec, PUBLISHED_1) for codec in ("raw", "zstd", "zstd_dict")),
     *(Engine(f"loaderx 2.8.19 {codec}", "dense/loaderx2", codec, PUBLISHED_2) for codec in ("raw", "zstd")),
     Engine("npy, memory-mapped", "dense/npy"),
