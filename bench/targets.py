@@ -99,7 +99,7 @@ def writes(results: Results) -> Iterator[Check]:
     for workload in DENSE:
         yield written(workload, "zstd", "loaderx 1.5.7 zstd", 1.8)
         yield written(workload, "zstd", "limit zstd", 0.9)
-    for workload in DENSE:
+    for workload in (*DENSE, "label8"):
         yield written(workload, "raw", "loaderx 1.5.7 raw", 1.0)
         yield written(workload, "raw", "limit raw", 0.8)
 

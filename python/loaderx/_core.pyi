@@ -153,7 +153,10 @@ class Rows:
     def take(self, index: object) -> npt.NDArray[Any] | None:
         """Shape (n, *item_shape). None if `index` is no C-contiguous int64 or uint64 array of shape (n,) within 0..len."""
     def view(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """The records from `start` to `stop` as a read-only array on the store's own file, shape (n, *item_shape)."""
+        """The records from `start` to `stop` as a read-only array on the store's own file, shape (n, *item_shape).
+
+        IndexError, ValueError (no such view), StoreLockedError, CorruptRecordError.
+        """
     def record(self, index: int) -> npt.NDArray[Any]:
         """Record `index`, shape item_shape. IndexError if there is none."""
 

@@ -93,6 +93,12 @@ def test_a_forked_child_has_memory_of_its_own() -> None:
     assert (mine == 5).all()
 
 
+def test_no_array_of_references() -> None:
+    for shape in [(3,), (LARGE,)]:
+        with pytest.raises(TypeError, match="holds references"):
+            _core.empty(shape, np.dtype(object))
+
+
 @pytest.mark.parametrize("length", [2**62, 2**63])
 def test_more_than_there_is(length: int) -> None:
     with pytest.raises(MemoryError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptRecordError, StoreLockedError
@@ -60,6 +63,34 @@ def test_nobody_moves_records_under_a_view(path: Path) -> None:
         del part
         dataset.delete(0)
         assert np.array_equal(dataset[0], ROWS[49])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_view_in_a_forked_child_keeps_its_records_where_they_are(path: Path) -> None:
+    to_child, from_parent = os.pipe()
+    with DenseDataset(path) as dataset:
+        view = dataset.view(0, 50)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            os.read(to_child, 1)
+            os._exit(0 if np.array_equal(view, ROWS) else 1)
+        del view
+        with pytest.raises(StoreLockedError):
+            dataset.delete(0)
+        os.write(from_parent, b"x")
+        assert os.waitpid(child, 0)[1] == 0
+        dataset.delete(0)
+        dataset.compact()
+
+
+def test_parts_of_a_view_cannot_be_written_to_either(path: Path) -> None:
+    with DenseDataset(path) as dataset:
+        flat = dataset.view(0, 50).reshape(-1)
+    parts = _core.split(flat, np.array([0, 7, 300], np.int64))
+    assert [part.size for part in parts] == [7, 293]
+    assert not any(part.flags.writeable for part in parts)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 2), (0, 51), (60, 61)])

@@ -1,4 +1,4 @@
-//! The memory of the arguments, and of new arrays, as Rust slices. With `view.rs` and `memory.rs` the binding's only unsafe code.
+//! The memory of the arguments, and of new arrays, as Rust slices. With `view.rs`, `memory.rs` and `fresh.rs` the binding's only unsafe code.
 //!
 //! What could go wrong, and why it can't:
 //! - *The memory goes away while a core works on it.* Each slice borrows from a value that holds a reference to the
@@ -14,8 +14,8 @@
 use numpy::ndarray::ArrayView1;
 use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_WRITEABLE};
 use numpy::{
-    BorrowError, Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1,
-    PyUntypedArray, PyUntypedArrayMethods, dtype,
+    BorrowError, Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1,
+    PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods, dtype,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -172,7 +172,8 @@ pub(crate) fn indices(object: &Bound<'_, PyAny>) -> Option<Vec<u64>> {
         return None;
     }
     let mut indices = vec![0; array.len()];
-    // SAFETY: C-contiguous, aligned, and `len` words long; nothing releases the interpreter in between, and any bits are a number.
+    // SAFETY: C-contiguous, aligned, and `len` words long, and any bits are a number. Nothing releases the interpreter in between; without
+    // its lock, whoever gives an array another dtype in place while it is an argument breaks NumPy's own contract.
     unsafe { std::ptr::copy_nonoverlapping(start, indices.as_mut_ptr(), indices.len()) };
     Some(indices)
 }
@@ -213,18 +214,22 @@ fn row_count(array: &Bound<'_, PyUntypedArray>) -> PyResult<usize> {
     count.ok_or_else(|| PyValueError::new_err("expected an array of rows, found one without axes"))
 }
 
+/// TypeError for a dtype whose elements are references to objects.
+pub(crate) fn plain(dtype: &Bound<'_, PyArrayDescr>) -> PyResult<()> {
+    if dtype.has_object() {
+        let message = format!("dtype {dtype} holds references, not bytes; give a fixed-width dtype");
+        return Err(PyTypeError::new_err(message));
+    }
+    Ok(())
+}
+
 /// The object as a C-contiguous array without references to objects.
 fn plain_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let Ok(array) = object.cast::<PyUntypedArray>() else {
         let found = object.get_type().name()?;
         return Err(PyTypeError::new_err(format!("expected a NumPy array or bytes, found {found}")));
     };
-    if array.dtype().has_object() {
-        let found = array.dtype();
-        return Err(PyTypeError::new_err(format!(
-            "dtype {found} holds references, not bytes; give a fixed-width dtype"
-        )));
-    }
+    plain(&array.dtype())?;
     if !array.is_c_contiguous() {
         return Err(PyValueError::new_err(
             "expected a C-contiguous array; numpy.ascontiguousarray makes one",
@@ -317,7 +322,7 @@ pub(crate) fn data(array: &Bound<'_, PyUntypedArray>) -> *const u8 {
     unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data.cast_const().cast() }
 }
 
-fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
+pub(crate) fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: as in `data`.
     unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).flags & NPY_ARRAY_WRITEABLE != 0 }
 }

@@ -19,7 +19,8 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
-use crate::view::{Elements, axes, rank, view};
+use crate::array::plain;
+use crate::view::{Elements, axes, byte_count, rank, view};
 
 /// Bytes from which memory is used again: what is smaller, the allocator keeps at hand by itself.
 const REUSED_FROM: usize = 1 << 20;
@@ -102,6 +103,7 @@ pub(crate) fn empty_array<'py>(
     shape: Vec<usize>,
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
+    plain(dtype)?;
     empty(&shape, dtype)
 }
 
@@ -114,8 +116,7 @@ pub(crate) fn empty<'py>(
     let too_large = || {
         PyMemoryError::new_err(format!("an array of shape {shape:?} and dtype {dtype} is larger than memory"))
     };
-    let bytes = shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
-    let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(too_large)?;
+    let bytes = byte_count(shape, dtype).ok_or_else(too_large)?;
     if bytes < REUSED_FROM {
         let mut axes = axes(shape)?;
         // SAFETY: `axes` are so many numbers as its rank says; the reference to the dtype is the array's from here on. Null is an error

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::array::{fill, indices};
+use crate::array::{fill, indices, plain};
 use crate::error::detached;
 use crate::memory::empty;
 use crate::store::Store;
@@ -23,8 +23,14 @@ pub(crate) struct Rows {
 impl Rows {
     /// `dtype` and `item_shape` are those of one record.
     #[new]
-    fn new(store: Py<Store>, dtype: Py<PyArrayDescr>, item_shape: Vec<usize>) -> Self {
-        Self { store, dtype, item_shape }
+    fn new(
+        py: Python<'_>,
+        store: Py<Store>,
+        dtype: Py<PyArrayDescr>,
+        item_shape: Vec<usize>,
+    ) -> PyResult<Self> {
+        plain(dtype.bind(py))?;
+        Ok(Self { store, dtype, item_shape })
     }
 
     /// The records `index` as an array of shape (n, *item_shape).
@@ -49,7 +55,8 @@ impl Rows {
     fn view<'py>(&self, py: Python<'py>, start: u64, stop: u64) -> PyResult<Bound<'py, PyUntypedArray>> {
         let core = &self.store.get().core;
         let view = detached(py, || core.view(start..stop))?;
-        stretch(py, view, &self.item_shape, self.dtype.bind(py))
+        let count = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
+        stretch(py, view, count, &self.item_shape, self.dtype.bind(py))
     }
 
     /// Record `index` as an array of shape item_shape. IndexError if there is none.

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3::{PyTypeInfo, ffi};
 
-use crate::array::data;
+use crate::array::{data, is_writeable};
 
 /// What may be done with an array's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,38 +65,36 @@ struct Stretch {
     _records: zrecord::View,
 }
 
-/// The records of a view, each of `item_shape` and `dtype`, as an array that can't be written to.
+/// The `count` records of a view, each of `item_shape` and `dtype`, as an array that can't be written to.
 pub(crate) fn stretch<'py>(
     py: Python<'py>,
     records: zrecord::View,
+    count: usize,
     item_shape: &[usize],
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let row = item_shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
-    let (start, length) = (records.bytes().as_ptr().cast_mut(), records.bytes().len());
-    let Some(count) = row
-        .and_then(|row| length.checked_div(row))
-        .filter(|count| row.map(|row| row * count) == Some(length))
-    else {
-        return Err(PyValueError::new_err(format!(
-            "{length} bytes are no records of shape {item_shape:?} and dtype {dtype}"
-        )));
-    };
     let shape: Vec<usize> = std::iter::once(count).chain(item_shape.iter().copied()).collect();
+    let (start, length) = (records.bytes().as_ptr().cast_mut(), records.bytes().len());
+    if byte_count(&shape, dtype) != Some(length) {
+        let message =
+            format!("{length} bytes are not {count} records of shape {item_shape:?} and dtype {dtype}");
+        return Err(PyValueError::new_err(message));
+    }
     let owner = Bound::new(py, Stretch { _records: records })?.into_any();
     // SAFETY: the map is that long and stays where it is as long as its owner lives. Chunks begin at a page and rows are whole numbers of
     // elements, so each is aligned. Bytes that are mapped read-only are not written through this array, and nobody else writes them:
-    // the view's lock is in the way.
+    // the view's lock is in the way. The dtype has no references, which whoever made it a store's has checked.
     unsafe { view(&shape, dtype, start, Elements::ReadOnly, owner) }
 }
 
-/// The parts of a C-contiguous array of shape (n,) between neighbouring places, as views of it.
+/// The parts of a C-contiguous array of shape (n,) between neighbouring places, as views of it that are writable if it is.
 pub(crate) fn parts<'py>(array: &Bound<'py, PyUntypedArray>, places: &[i64]) -> PyResult<Bound<'py, PyList>> {
     let (dtype, length, start) = (array.dtype(), array.len(), data(array).cast_mut());
     let refuse = || PyValueError::new_err(format!("the places are no cuts of an array of {length} elements"));
     if array.ndim() != 1 || !array.is_c_contiguous() || dtype.has_object() {
         return Err(refuse());
     }
+    let elements = if is_writeable(array) { Elements::Writable } else { Elements::ReadOnly };
     let part = |(&from, &to): (&i64, &i64)| {
         let (from, to) = (usize::try_from(from), usize::try_from(to));
         let (Ok(from), Ok(to)) = (from, to) else { return Err(refuse()) };
@@ -105,10 +103,16 @@ pub(crate) fn parts<'py>(array: &Bound<'py, PyUntypedArray>, places: &[i64]) -> 
         }
         let start = start.wrapping_add(from * dtype.itemsize());
         // SAFETY: the elements lie within the array, which owns them or keeps alive who does.
-        unsafe { view(&[to - from], &dtype, start, Elements::Writable, array.clone().into_any()) }
+        unsafe { view(&[to - from], &dtype, start, elements, array.clone().into_any()) }
     };
     let parts = places.iter().zip(places.iter().skip(1)).map(part).collect::<PyResult<Vec<_>>>()?;
     PyList::new(array.py(), parts)
+}
+
+/// The bytes of an array; `None` if no memory holds as many.
+pub(crate) fn byte_count(shape: &[usize], dtype: &Bound<'_, PyArrayDescr>) -> Option<usize> {
+    let bytes = shape.iter().try_fold(dtype.itemsize(), |bytes, &axis| bytes.checked_mul(axis));
+    bytes.filter(|&bytes| isize::try_from(bytes).is_ok())
 }
 
 /// A shape as NumPy wants it.

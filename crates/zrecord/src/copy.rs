@@ -10,8 +10,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
-use crate::checksum::LEAD;
-use crate::storage::prefetch;
+#[cfg(target_arch = "x86_64")]
+use crate::prefetch::{LEAD, LINE, prefetch};
 
 /// How a destination is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,6 @@ pub(crate) enum Stores {
 
 #[cfg(target_arch = "x86_64")]
 const WORD: usize = 16;
-/// A line of the caches: streamed whole, it is written without having been read.
-#[cfg(target_arch = "x86_64")]
-const LINE: usize = 64;
 
 /// Copy `from` to `to`, which is as long.
 #[inline]
@@ -60,6 +57,8 @@ pub(crate) fn finish(stores: Stores) {
 
 #[cfg(target_arch = "x86_64")]
 fn copy_streaming(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len(), "a place of another length");
+    // Lines are streamed whole: so they are written without having been read.
     let head = to.as_ptr().align_offset(LINE).min(to.len());
     let ((head, from), (place, to)) = (from.split_at(head), to.split_at_mut(head));
     place.copy_from_slice(head);
@@ -108,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "copy_from_slice")]
+    #[should_panic(expected = "a place of another length")]
     fn a_place_of_another_length_is_refused() {
-        copy(&[1; 30], &mut [0; 29], Stores::Streaming);
+        copy(&[1; 128], &mut [0; 64], Stores::Streaming);
     }
 }

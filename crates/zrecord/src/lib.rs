@@ -18,6 +18,7 @@ mod lock;
 mod open;
 mod options;
 mod pool;
+mod prefetch;
 mod recover;
 mod repair;
 mod rows;

@@ -108,6 +108,11 @@ impl Open {
         let _ = self.meta.unlock();
     }
 
+    /// Whether a lock keeps others from moving records as long as this is open.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.unguarded.is_none()
+    }
+
     pub(crate) fn header(&self) -> Header {
         *self.header.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,12 +18,19 @@ const BLOCK: u64 = 256;
 
 /// The bytes of neighbouring records, in memory that shows the store's file.
 ///
-/// As long as it lives it is a reader of the store, like any open handle: nobody can delete from the store, or compact it.
+/// As long as it lives, here or in a forked child, it is a reader of the store, like any open handle: nobody can delete from the store, or
+/// compact it. What a foreign program does to the file shows: one that cuts it ends whoever looks at what is gone.
 pub struct View {
     map: Map,
     bytes: Range<usize>,
     /// Its lock is what keeps the bytes where they are.
-    _reader: Store,
+    reader: Store,
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.reader.leave();
+    }
 }
 
 impl View {
@@ -65,7 +72,7 @@ pub(crate) fn view(open: &Open, range: Range<u64>, reader: Store) -> Result<View
     let map = open.chunks.get(chunk)?.map(to.end()).map_err(|e| open.chunks.fail(chunk, e))?;
     let Some(map) = map else { return refuse("the store is read without memory maps here") };
     let bytes = from.offset as usize..to.offset as usize + to.stored as usize;
-    let view = View { map, bytes, _reader: reader };
+    let view = View { map, bytes, reader };
     if open.verify != Verify::Never && header.has(FLAG_SUMS) {
         check(open, &header, uniform, range, view.bytes())?;
     }

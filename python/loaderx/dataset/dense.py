@@ -21,7 +21,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
     """Records of one shape, read as stacked arrays.
 
     `ds[i]` is one record: an array of shape `item_shape`, or a NumPy scalar where that is `()`. Every other index is a record set, an
-    array of shape (n, *item_shape). What is read is the caller's own: writable, C-contiguous, and no view of the store.
+    array of shape (n, *item_shape). What is read is the caller's own: writable, C-contiguous, and no view of the store (but for `view`).
 
     Args:
         path: directory of the store.
@@ -104,13 +104,15 @@ class DenseDataset(Dataset[Any, Array, Array]):
     def view(self, start: int, stop: int) -> Array:
         """The records `start` to `stop` as a read-only array on the store's own file: nothing is copied.
 
-        The records are checked now, all of them, as `verify` says. As long as the array or a view of it lives, the store can be read
-        and appended to, but neither deleted from nor compacted, by nobody.
+        The records are checked now, all of them, as `verify` says. As long as the array or a view of it lives, here or in a forked child,
+        the store can be read and appended to, but nobody can delete from it or compact it. A foreign program that cuts the file ends
+        the process at its next look at what is gone.
 
         Raises:
             IndexError: not 0 <= start <= stop <= len(ds).
             ValueError: there is no such view: the store is not "raw", or was deleted from since it was empty, or the records lie in two of
-                its files (of at most 4 GiB), or it is read without memory maps (network file systems, io="pread").
+                its files (of at most 4 GiB), or it is read without memory maps (network file systems, io="pread") or without locks.
+            StoreLockedError: another handle is deleting from the store or compacting it.
             CorruptRecordError: a record's bytes are not what was written.
         """
         length = len(self)

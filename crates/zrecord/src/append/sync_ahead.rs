@@ -14,41 +14,47 @@ use crate::storage::File;
 /// A thread that syncs files one after another.
 #[derive(Debug)]
 pub(super) struct SyncAhead {
-    files: Sender<Arc<dyn File>>,
-    thread: JoinHandle<io::Result<()>>,
+    chunks: Sender<Chunk>,
+    thread: JoinHandle<Result<(), Failure>>,
 }
+
+/// A chunk's number and its file.
+type Chunk = (u64, Arc<dyn File>);
+/// The number of a chunk that could not be synced, and why.
+pub(super) type Failure = (u64, io::Error);
 
 impl SyncAhead {
     /// `None` where there is no thread to be had: then the next sync does all of it.
     pub(super) fn start() -> Option<Self> {
-        let (files, queue) = channel();
+        let (chunks, queue) = channel();
         let named = thread::Builder::new().name("zrecord-sync".to_owned());
-        Some(Self { files, thread: named.spawn(move || sync_all(&queue)).ok()? })
+        Some(Self { chunks, thread: named.spawn(move || sync_all(&queue)).ok()? })
     }
 
-    /// Sync a file as soon as those before it are.
-    pub(super) fn add(&self, file: Arc<dyn File>) {
+    /// Sync a chunk as soon as those before it are.
+    pub(super) fn add(&self, chunk: u64, file: Arc<dyn File>) {
         // A thread that is gone has failed, which `finish` tells.
-        let _ = self.files.send(file);
+        let _ = self.chunks.send((chunk, file));
     }
 
     /// Wait for the sync that is under way, and tell how all of them went.
-    pub(super) fn finish(self) -> io::Result<()> {
-        drop(self.files);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs panicked")))
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        drop(self.chunks);
+        self.thread.join().unwrap_or_else(|_| Err((0, io::Error::other("the thread that syncs panicked"))))
     }
 }
 
-/// A file that was added several times while another sync took its time is synced once.
-fn sync_all(queue: &Receiver<Arc<dyn File>>) -> io::Result<()> {
-    while let Ok(mut file) = queue.recv() {
+/// A chunk that was added several times while another sync took its time is synced once.
+fn sync_all(queue: &Receiver<Chunk>) -> Result<(), Failure> {
+    let sync = |(number, file): &Chunk| file.sync().map_err(|e| (*number, e));
+    while let Ok(mut chunk) = queue.recv() {
         for later in queue.try_iter() {
-            if !Arc::ptr_eq(&file, &later) {
-                file.sync()?;
-                file = later;
+            if chunk.0 != later.0 {
+                sync(&chunk)?;
             }
+            chunk = later;
         }
-        file.sync()?;
+        sync(&chunk)?;
     }
     Ok(())
 }
@@ -66,8 +72,8 @@ mod tests {
             let dir = FaultyDirectory::new(MemoryDirectory::new(), Fuse::after(changes, false));
             let file = dir.open("0.chunk", Access::Write).unwrap();
             let ahead = SyncAhead::start().unwrap();
-            (0..3).for_each(|_| ahead.add(file.clone()));
-            assert_eq!(ahead.finish().is_err(), fails);
+            (0..3).for_each(|_| ahead.add(7, file.clone()));
+            assert_eq!(ahead.finish().map_err(|(chunk, _)| chunk), if fails { Err(7) } else { Ok(()) });
         }
     }
 }

@@ -179,16 +179,20 @@ impl Writer {
             self.ahead = SyncAhead::start();
         }
         if let Some(ahead) = &self.ahead {
-            ahead.add(file);
+            ahead.add(chunk, file);
         }
         Ok(())
     }
 
+    /// Wait for what is synced along the way, and hear how it went: the system tells a failure once, so it is the next sync's.
+    pub(crate) fn end_sync_ahead(&mut self) -> Result<()> {
+        let Some(ahead) = self.ahead.take() else { return Ok(()) };
+        ahead.finish().map_err(|(chunk, e)| self.fail("sync", &format!("{chunk}.{}", names::CHUNK))(e))
+    }
+
     /// Make everything durable but the header.
     pub(super) fn sync_records(&mut self) -> Result<()> {
-        if let Some(ahead) = self.ahead.take() {
-            ahead.finish().map_err(self.fail("sync", "*.chunk"))?;
-        }
+        self.end_sync_ahead()?;
         self.chunks.begin_sync_all();
         for table in [&self.loc, &self.sum, &self.shape] {
             table.begin_sync();
@@ -254,8 +258,13 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Given back also where a forked child has a copy of the descriptor; the child itself has nothing to give.
         if self.belongs_here() {
+            // Who wanted to hear how it went has synced.
+            let _ = self.end_sync_ahead();
             // Without it the lock still goes with the last descriptor.
             let _ = self.lock.unlock();
+        } else {
+            // The thread is the parent's, and may have held what ending it takes when this process was forked.
+            std::mem::forget(self.ahead.take());
         }
     }
 }

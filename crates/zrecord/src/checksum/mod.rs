@@ -12,9 +12,6 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::copy::{Stores, copy};
 
-/// The first so many bytes of what is summed or copied are the caller's to ask for from memory; what follows is asked for here.
-pub(crate) const LEAD: usize = 512;
-
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_pair(bytes, &[])
 }
@@ -44,7 +41,8 @@ pub(crate) fn copy_crc32c_pair(from: &[u8], to: &mut [u8], after: &[u8], stores:
         }
     }
     copy(from, to, stores);
-    crc32c_pair(from, after)
+    // What was streamed is not in the caches any more: of that the source is summed.
+    if stores == Stores::Cached { crc32c_pair(to, after) } else { crc32c_pair(from, after) }
 }
 
 fn portable(first: &[u8], second: &[u8]) -> u32 {

@@ -13,14 +13,12 @@
 //! Bits are reversed throughout: the lowest bit of a word is its highest power of x.
 
 use std::arch::x86_64::{
-    __m128i, _MM_HINT_T0, _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi64_si128,
-    _mm_cvtsi128_si64, _mm_extract_epi64, _mm_loadu_si128, _mm_prefetch, _mm_set_epi64x, _mm_storeu_si128,
-    _mm_xor_si128,
+    __m128i, _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
+    _mm_extract_epi64, _mm_loadu_si128, _mm_set_epi64x, _mm_storeu_si128, _mm_xor_si128,
 };
 
-use super::LEAD;
 use crate::copy::{Stores, stream};
-use crate::storage::prefetch;
+use crate::prefetch::{LEAD, prefetch};
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 const WORD: usize = 16;
@@ -123,7 +121,7 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
         let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
         for (i, block) in blocks.iter().enumerate() {
             if i < leading {
-                ask_ahead(block);
+                prefetch(block, FAR, BLOCK);
             }
             lanes.fold(block);
         }
@@ -152,9 +150,9 @@ fn copy_and_sum<const STREAMING: bool>(state: u32, from: &[u8], to: &mut [u8], a
     let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
     for (i, (block, place)) in blocks.iter().zip(places).enumerate() {
         if i < leading {
-            ask_ahead(block);
+            prefetch(block, FAR, BLOCK);
             if !STREAMING {
-                ask_ahead(place);
+                prefetch(place, FAR, BLOCK);
             }
         }
         lanes.fold_and_copy::<STREAMING>(block, place);
@@ -284,15 +282,6 @@ fn store(place: &mut [u8; WORD], word: __m128i) {
 #[inline]
 fn ask_between(bytes: &[u8]) {
     prefetch(bytes, LEAD, bytes.len().min(FAR).saturating_sub(LEAD));
-}
-
-/// Ask for the two cache lines that lie as far behind `block` as we look ahead.
-#[inline]
-fn ask_ahead(block: &[u8; BLOCK]) {
-    for line in [FAR, FAR + 64] {
-        // SAFETY: prefetching has no effect that a program can see, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(line).cast()) };
-    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the instruction leaves the high half zero")]

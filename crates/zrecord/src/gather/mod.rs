@@ -1,4 +1,4 @@
-//! The read path: check -> locate (table) -> read -> decode -> destination, in blocks of records over the pool.
+//! The read path: check -> locate (table, or arithmetic where all records are alike) -> read -> decode -> destination, in blocks of records over the pool.
 
 mod ahead;
 mod checked;
@@ -25,7 +25,7 @@ use locate::{Located, Locator};
 use read::Reader;
 use uniform::RowReader;
 
-/// Below this many destination bytes one thread is quicker than waking another (about 100 us of work).
+/// Below this many destination bytes one thread is quicker than two, even if the other one looks out for work (see `pool.rs`).
 const ONE_THREAD_RAW: usize = 256 << 10;
 const ONE_THREAD_ZSTD: usize = 96 << 10;
 /// From so many destination bytes on, a batch is not found in the caches by whoever uses it next.

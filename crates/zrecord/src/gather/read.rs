@@ -4,7 +4,6 @@ use std::io;
 
 use super::checked::CheckedView;
 use super::locate::Located;
-use crate::checksum::LEAD;
 use crate::codec::{Codec, CodecError, Decoder};
 use crate::copy::{Stores, copy};
 use crate::error::{Error, Result};
@@ -12,11 +11,9 @@ use crate::format::Sum;
 use crate::layout::corrupt;
 use crate::open::Open;
 use crate::options::Verify;
+use crate::prefetch::{LEAD, LINE, prefetch};
 use crate::recover::read_stored;
-use crate::storage::{Entered, Map, prefetch};
-
-/// Bytes of a cache line, or a part of one.
-const LINE: usize = 64;
+use crate::storage::{Entered, Map};
 
 /// Reads the records of one block. Each chunk is asked for its length once, when it is entered.
 pub(super) struct Reader<'a> {

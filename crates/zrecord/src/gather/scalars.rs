@@ -2,7 +2,7 @@
 
 use super::uniform::NotUniform;
 use crate::format::{Entry, Sum};
-use crate::storage::prefetch;
+use crate::prefetch::prefetch;
 
 /// Records that are asked for from memory before the first of them is read: about as many as a processor waits for at once.
 const AHEAD: usize = 16;

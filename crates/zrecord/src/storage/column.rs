@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Directory, Entered, Map, Mapped, NumberedFiles, NumberedWriter};
 use crate::error::{Error, Result};
+use crate::prefetch::prefetch;
 
 /// How a table is cut: entry width in bytes, entries of a segment as a power of two.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +194,7 @@ impl ColumnView<'_> {
         if let Some(Segment::Map(map)) = self.segments.last(segment)
             && let Ok(at) = usize::try_from(at)
         {
-            super::prefetch(map, at, 1);
+            prefetch(map, at, 1);
         }
     }
 

@@ -11,7 +11,6 @@ mod mapped;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod memory;
 mod numbered;
-mod prefetch;
 mod writeback;
 
 use std::fmt::Debug;
@@ -26,7 +25,6 @@ pub(crate) use file::RealDirectory;
 pub(crate) use local::is_local;
 pub(crate) use mapped::{Map, Mapped};
 pub(crate) use numbered::{NumberedFiles, NumberedWriter};
-pub(crate) use prefetch::prefetch;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -218,6 +218,13 @@ impl Store {
         outcome
     }
 
+    /// Close a handle that only reads, but don't give its lock back before the last descriptor is closed: a forked child has one too, and
+    /// may be looking at what the lock protects.
+    pub(crate) fn leave(&self) {
+        self.closed.store(true, Ordering::Release);
+        *self.open.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     // -- how a method gets at what is open
 
     fn reading<T>(&self, work: impl FnOnce(&Open) -> Result<T>) -> Result<T> {

@@ -8,7 +8,7 @@ use crate::append::{self, Records, Writer};
 use crate::checksum::crc32c;
 use crate::codec::{Codec, Dictionary};
 use crate::error::{Error, Result};
-use crate::format::{Shape, names};
+use crate::format::{FLAG_UNIFORM, Header, Shape, names};
 use crate::open::Open;
 use crate::storage::replace;
 use crate::{compact, create, delete, lock, recover};
@@ -67,8 +67,10 @@ impl Store {
         self.reading(|open| {
             let slot = self.writer_guard()?;
             let mut header = open.header();
-            if !matches!(&*slot, WriterSlot::Active(writer) if writer.belongs_here()) {
-                header.length = header.length.min(length);
+            let writes = matches!(&*slot, WriterSlot::Active(writer) if writer.belongs_here());
+            if !writes && length < header.length {
+                // The tail stays that of all records, so what follows from both no longer holds.
+                header = Header { length, flags: header.flags & !FLAG_UNIFORM, ..header };
                 open.publish(header);
             }
             Ok(header.length)
@@ -91,9 +93,16 @@ impl Store {
             let writer = self.writer(&mut slot, open)?;
             let outcome = append::append(open, writer, records, shapes, &self.options);
             if outcome.is_err() {
-                // What was written lies behind the header and is nobody's; space is given back if that still works.
+                // What was written lies behind the header and is nobody's; space is given back if that still works. Rows that were cut must
+                // not come back below the header of a later append.
                 let header = writer.header;
-                let _ = writer.write_header(header).and_then(|()| writer.cut_files(&header));
+                let undone = writer
+                    .write_header(header)
+                    .and_then(|()| writer.cut_files(&header))
+                    .and_then(|()| writer.sync_tables());
+                if undone.is_err() {
+                    let _: Result<()> = poison(&mut slot, undone);
+                }
             }
             poison(&mut slot, outcome)
         })
@@ -265,7 +274,14 @@ fn poison<T>(slot: &mut MutexGuard<'_, WriterSlot>, outcome: Result<T>) -> Resul
     if let Err(e) = &outcome
         && matches!(e, Error::Io { .. } | Error::Internal(_))
     {
-        **slot = WriterSlot::Poisoned(e.to_string());
+        let mut cause = e.to_string();
+        if let WriterSlot::Active(writer) = &mut **slot
+            && let Err(e) = writer.end_sync_ahead()
+        {
+            // The system tells it once: nobody would hear of it again.
+            cause = format!("{cause}; and {e}");
+        }
+        **slot = WriterSlot::Poisoned(cause);
     }
     outcome
 }

@@ -186,3 +186,63 @@ fn a_place_of_another_length_is_a_mismatch() {
         "{outcome:?}"
     );
 }
+
+#[test]
+fn a_reader_that_sees_fewer_records_than_there_are_finds_them_where_they_are() {
+    // Lengths that divide the tail, and that leave a whole number of records for each other chunk.
+    for (chunk_limit, count, limits) in [(u32::MAX, 10, 1..10), (80, 15, 1..15), (40, 18, 1..18)] {
+        both(&|dir| {
+            let store = Store::create_in(dir.clone(), options(chunk_limit)).unwrap();
+            append(&store, 0..count, 8);
+            store.close().unwrap();
+            for limit in limits.clone() {
+                let store = Store::open_in(dir.clone(), options(chunk_limit).verify(Verify::Never)).unwrap();
+                assert_eq!(store.limit(limit.into()).unwrap(), u64::from(limit));
+                let idxs: Vec<u64> = (0..limit.into()).collect();
+                assert_eq!(
+                    gathered(&store, &idxs, 8),
+                    rows(0..limit, 8),
+                    "{limit} of {count} in {chunk_limit}"
+                );
+                assert_eq!(store.lengths(&idxs).unwrap(), vec![8; idxs.len()]);
+                assert_eq!(store.refresh().unwrap(), u64::from(count));
+                assert_eq!(gathered(&store, &[u64::from(count) - 1], 8), rows(count - 1..count, 8));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_reader_follows_a_store_that_is_uniform_no_more() {
+    both(&|dir| {
+        let store = Store::create_in(dir.clone(), options(40)).unwrap();
+        append(&store, 0..7, 8);
+        let reader = Store::open_in(dir.clone(), options(40).verify(Verify::Never)).unwrap();
+        assert_eq!(gathered(&reader, &[6, 0], 8), [rows(6..7, 8), rows(0..1, 8)].concat());
+        append(&store, 7..8, 3);
+        append(&store, 8..12, 8);
+        assert_eq!(gathered(&reader, &[6, 5], 8), [rows(6..7, 8), rows(5..6, 8)].concat());
+        assert_eq!(reader.refresh().unwrap(), 12);
+        assert_eq!(gathered(&reader, &[11, 6], 8), [rows(11..12, 8), rows(6..7, 8)].concat());
+        assert_eq!(reader.lengths(&[6, 7, 8]).unwrap(), [8, 3, 8]);
+    });
+}
+
+#[test]
+fn what_a_foreign_writer_changed_is_found_by_the_table() {
+    let dir = memory();
+    let store = Store::create_in(dir.clone(), options(u32::MAX)).unwrap();
+    append(&store, 0..6, 8);
+    store.close().unwrap();
+    // A plain writer's swap-last of record 1, and its header with the reserved bytes as they were.
+    let (loc, meta) =
+        (dir.open("0.loc", Access::Write).unwrap(), dir.open("meta.zr", Access::Write).unwrap());
+    let mut last = [0; 16];
+    loc.read_at(&mut last, 16 * 5).unwrap();
+    loc.write_at(&last, 16).unwrap();
+    meta.write_at(&5_u64.to_le_bytes(), 14).unwrap();
+    for verify in [Verify::Always, Verify::Never] {
+        let store = Store::open_in(dir.clone(), options(u32::MAX).verify(verify)).unwrap();
+        assert_eq!(gathered(&store, &[1, 2], 8), [rows(5..6, 8), rows(2..3, 8)].concat());
+    }
+}

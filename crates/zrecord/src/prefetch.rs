@@ -3,7 +3,10 @@
 //! What could go wrong: nothing is read or written; a prefetch of any address is only a hint and never faults.
 
 /// Bytes of a cache line, or a part of one.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
+
+/// The first so many bytes of a record are asked for while the one before it is read; whoever reads it asks for what follows.
+pub(crate) const LEAD: usize = 512;
 
 /// Ask for the cache lines of `length` bytes from `start` on, which need not be within `bytes`.
 #[inline]
