@@ -92,3 +92,10 @@ def test_actions_take_turns() -> None:
     assert calls == ["a", "b"] * (len(calls) // 2)
     assert [figure.what for figure in figures] == ["a", "b"]
     assert len(times(lambda: None, 0)) == 1
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e9", "soon"])
+def test_a_time_without_an_end_is_refused(dense: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(dense), f"--seconds={seconds}"])
+    assert "--seconds" in capsys.readouterr().err

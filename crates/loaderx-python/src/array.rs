@@ -17,7 +17,7 @@ use numpy::{
     BorrowError, Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1,
     PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods, dtype,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use zrecord::Shape;
@@ -160,8 +160,8 @@ impl FromPyObject<'_, '_> for Shapes {
 /// beyond every store's length.
 ///
 /// They are copied: that takes less time than an entry in the borrow table.
-pub(crate) fn indices(object: &Bound<'_, PyAny>) -> Option<Vec<u64>> {
-    let array = object.cast::<PyUntypedArray>().ok()?;
+pub(crate) fn indices(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u64>>> {
+    let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
     let of_words = {
         let dtype = array.dtype();
         let is_integer = matches!(dtype.kind(), b'i' | b'u');
@@ -169,13 +169,16 @@ pub(crate) fn indices(object: &Bound<'_, PyAny>) -> Option<Vec<u64>> {
     };
     let start = data(array).cast::<u64>();
     if !of_words || array.ndim() != 1 || !array.is_c_contiguous() || !start.is_aligned() {
-        return None;
+        return Ok(None);
     }
-    let mut indices = vec![0; array.len()];
+    let mut indices = Vec::new();
+    let too_many = |_| PyMemoryError::new_err(format!("there is no memory for {} indices", array.len()));
+    indices.try_reserve_exact(array.len()).map_err(too_many)?;
+    indices.resize(array.len(), 0);
     // SAFETY: C-contiguous, aligned, and `len` words long, and any bits are a number. Nothing releases the interpreter in between; without
     // its lock, whoever gives an array another dtype in place while it is an argument breaks NumPy's own contract.
     unsafe { std::ptr::copy_nonoverlapping(start, indices.as_mut_ptr(), indices.len()) };
-    Some(indices)
+    Ok(Some(indices))
 }
 
 /// Let `work` write the bytes of an array that was just made, and that nobody else has; the array, if that works.

@@ -42,7 +42,12 @@ impl Rows {
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
-        let Some(idxs) = indices(index) else { return Ok(None) };
+        let Some(idxs) = indices(index)? else { return Ok(None) };
+        // Before there is memory for them.
+        let length = detached(py, || self.store.get().core.len())?;
+        if idxs.iter().any(|&index| index >= length) {
+            return Ok(None);
+        }
         match self.rows(py, &idxs, Some(idxs.len())) {
             Err(error) if error.is_instance_of::<PyIndexError>(py) => Ok(None),
             rows => rows.map(Some),

@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::recover;
 use crate::rows;
 use crate::storage::{remove_if_there, replace};
+use crate::uniform::Uniform;
 
 /// Steps of a few records, so that small stores take many.
 const SMALL: bool = cfg!(any(test, fuzzing));
@@ -66,6 +67,7 @@ struct Window<'a> {
 /// After a failure in mid-way every record is in place, moved or not, once the store was opened by a writer again.
 pub(crate) fn compact(open: &Open, writer: &mut Writer, options: &Options) -> Result<()> {
     let survey = survey(open, &writer.header)?;
+    let before = Uniform::known(open, &writer.header)?.map(|_| writer.header);
     // A compaction that was killed may have left entries that are not durable, and only here somebody overwrites what they left.
     writer.loc.touch(writer.header.length)?;
     writer.write_header(next_generation(writer.header))?;
@@ -75,6 +77,7 @@ pub(crate) fn compact(open: &Open, writer: &mut Writer, options: &Options) -> Re
     let mut cursor = Cursor::default();
     let mut full = Vec::new();
     let mut rest = survey.records.as_slice();
+    let mut moved = false;
     while let Some(first) = rest.first() {
         let start = cursor.place(first, options.chunk_limit);
         if start.chunk != cursor.chunk {
@@ -87,10 +90,11 @@ pub(crate) fn compact(open: &Open, writer: &mut Writer, options: &Options) -> Re
         }
         let window = Window::from(start, rest, options.chunk_limit);
         mover.step(&window)?;
+        moved = true;
         cursor = window.end;
         rest = rest.get(window.records.len()..).unwrap_or_default();
     }
-    finish(open, writer, cursor, &full, &survey.empty)
+    finish(open, writer, cursor, &full, &survey.empty, before.filter(|_| !moved))
 }
 
 fn next_generation(header: Header) -> Header {
@@ -275,8 +279,18 @@ impl Mover<'_> {
 }
 
 /// Every record is in its place: say so, then give back what lies behind.
-fn finish(open: &Open, writer: &mut Writer, end: Cursor, full: &[Cursor], empty: &[Place]) -> Result<()> {
+/// `uniform` is the header of a store whose records are all alike, and were where they belong.
+fn finish(
+    open: &Open,
+    writer: &mut Writer,
+    end: Cursor,
+    full: &[Cursor],
+    empty: &[Place],
+    uniform: Option<Header>,
+) -> Result<()> {
     let (tail_chunk, tail_offset) = end.tail()?;
+    let same_tail = |header: Header| (header.tail_chunk, header.tail_offset) == (tail_chunk, tail_offset);
+    let kept = if uniform.is_some_and(same_tail) { FLAG_UNIFORM } else { 0 };
     let stray = empty.iter().filter(|place| place.start() > end).map(|place| Change {
         record: place.record,
         entry: Entry { chunk: tail_chunk, offset: tail_offset, ..place.entry },
@@ -287,7 +301,8 @@ fn finish(open: &Open, writer: &mut Writer, end: Cursor, full: &[Cursor], empty:
     // The header can reach the disk as soon as it is written: the entries must be there before it.
     writer.chunks.sync()?;
     writer.sync_tables()?;
-    writer.write_header(Header { tail_chunk, tail_offset, ..next_generation(writer.header) })?;
+    let header = next_generation(writer.header);
+    writer.write_header(Header { tail_chunk, tail_offset, flags: header.flags | kept, ..header })?;
     writer.sync()?;
     for chunk in full {
         writer.chunks.cut(chunk.chunk.into(), chunk.offset)?;

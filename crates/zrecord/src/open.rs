@@ -1,7 +1,7 @@
 //! An open store's files and its committed state, as a reader sees them.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
@@ -39,6 +39,8 @@ pub(crate) struct Open {
     header: RwLock<Header>,
     /// The length of record 0, once it was asked for where all records are alike; else 0.
     first_length: AtomicU32,
+    /// Whether the table agreed with the arithmetic where it was looked at: 0 not looked yet, 1 yes, 2 no.
+    agrees: AtomicU8,
     /// The generation in `meta.zr` at first, where no lock is known to keep others from moving records.
     unguarded: Option<u32>,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
@@ -97,6 +99,7 @@ impl Open {
             ahead: Ahead::default(),
             header: RwLock::new(found.header),
             first_length: AtomicU32::new(0),
+            agrees: AtomicU8::new(0),
             unguarded: None,
             dictionary: RwLock::new(load_dictionary(&**dir, found)?),
         })
@@ -147,6 +150,18 @@ impl Open {
         let read = Entry::decode(&bytes).logical;
         self.first_length.store(read, Ordering::Relaxed);
         Ok(read)
+    }
+
+    /// Whether the table agrees with what `look` says of it, which is asked once.
+    pub(crate) fn agrees(&self, look: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        match self.agrees.load(Ordering::Relaxed) {
+            0 => {
+                let agrees = look()?;
+                self.agrees.store(if agrees { 1 } else { 2 }, Ordering::Relaxed);
+                Ok(agrees)
+            }
+            known => Ok(known == 1),
+        }
     }
 
     pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
@@ -219,6 +234,7 @@ impl Open {
     pub(crate) fn forget_files(&self) {
         self.checked.forget();
         self.first_length.store(0, Ordering::Relaxed);
+        self.agrees.store(0, Ordering::Relaxed);
         self.loc.forget();
         self.sum.forget();
         self.shape.forget();

@@ -3,7 +3,8 @@
 use crate::append::Writer;
 use crate::error::{Error, Result};
 use crate::format::{
-    Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Intent, Shape, Sum, SyncSlot, names, take,
+    Entry, FLAG_SHAPES, FLAG_SUMS, FLAG_UNIFORM, Header, HeaderState, Intent, Shape, Sum, SyncSlot, names,
+    take,
 };
 use crate::layout::lies_within;
 use crate::open::{Found, Open};
@@ -193,7 +194,9 @@ pub(crate) fn last_whole(open: &Open, header: &Header, durable: &Header) -> Resu
                 let end = (entry.chunk, u32::try_from(entry.end()).unwrap_or(u32::MAX));
                 // The tail never goes back: where the row of an empty record was lost, zeros are an empty record too, at the start.
                 let (tail_chunk, tail_offset) = end.max((whole.tail_chunk, whole.tail_offset));
-                whole = Header { length: record + 1, tail_chunk, tail_offset, ..*header };
+                let flags =
+                    if end < (tail_chunk, tail_offset) { header.flags & !FLAG_UNIFORM } else { header.flags };
+                whole = Header { length: record + 1, tail_chunk, tail_offset, flags, ..*header };
             }
             Ok(None) | Err(Error::CorruptStore { .. }) => return Ok(whole),
             Err(e) => return Err(e),

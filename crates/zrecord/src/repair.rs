@@ -114,7 +114,8 @@ fn rebuild_sums(open: &Open, writer: &mut Writer, report: &mut Report, watch: Wa
     /// Sums that are kept before they are written.
     const KEPT: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 18 };
 
-    let header = Header { flags: writer.header.flags & !FLAG_SUMS, ..writer.header };
+    // Who doesn't trust the sums has perhaps let another writer at the store, and from here on the table is what counts.
+    let header = Header { flags: writer.header.flags & !(FLAG_SUMS | FLAG_UNIFORM), ..writer.header };
     if header != writer.header {
         // From here until the end they are unknown, whatever happens.
         writer.write_header(header)?;

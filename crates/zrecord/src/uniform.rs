@@ -7,6 +7,7 @@
 use crate::codec::Codec;
 use crate::error::Result;
 use crate::format::{Entry, FLAG_UNIFORM, Header, MAX_RECORD_LEN};
+use crate::layout::lies_within;
 use crate::open::Open;
 
 /// How the records of such a store lie.
@@ -39,17 +40,39 @@ impl Uniform {
         (exact && fits && per_chunk >= in_last.max(1)).then_some(Self { row, per_chunk })
     }
 
-    /// What is known of the records of an open store; it may have to read the first one's table entry, once.
+    /// What is known of the records of an open store; it reads some table entries, once a handle.
     pub(crate) fn known(open: &Open, header: &Header) -> Result<Option<Self>> {
         if !header.has(FLAG_UNIFORM) || header.length == 0 {
             return Ok(None);
         }
+        let Some(uniform) = Self::stated(open, header)? else { return Ok(None) };
+        let agrees = open.agrees(|| uniform.agrees_with_table(open, header))?;
+        Ok(agrees.then_some(uniform))
+    }
+
+    fn stated(open: &Open, header: &Header) -> Result<Option<Self>> {
         // All bytes lie in one chunk: their number tells.
         if header.tail_chunk == 0 {
             let row = u64::from(header.tail_offset).checked_div(header.length).unwrap_or_default();
             return Ok(u32::try_from(row).ok().and_then(|row| Self::of(header, row)));
         }
         Ok(Self::of(header, open.first_length()?))
+    }
+
+    /// A plain version 3 writer that deletes records, compacts, and appends as many of the same length leaves the very header that it
+    /// found. It leaves a run of rows moved, too, which ends as many rows before the last one as it deleted: so it is looked for
+    /// near the end, and farther away at all distances that are a power of two. A row that can't be right is damaged, and says nothing about the others.
+    fn agrees_with_table(self, open: &Open, header: &Header) -> Result<bool> {
+        let distances = (1..16).chain((4..u64::BITS).map(|bits| 1_u64 << bits));
+        for record in distances.map_while(|distance| header.length.checked_sub(distance)).chain([0]) {
+            let mut bytes = [0; Entry::SIZE];
+            open.loc.read_range(record, &mut bytes)?;
+            let entry = Entry::decode(&bytes);
+            if lies_within(&entry, header) && entry != self.entry(record) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Bytes of a record, stored and as it is read.

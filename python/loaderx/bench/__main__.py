@@ -12,6 +12,16 @@ from loaderx.bench import example, show, store
 from loaderx.bench.machine import describe
 from loaderx.zrecord import ZrecordError
 
+MOST_SECONDS = 3600
+
+
+def seconds(text: str) -> float:
+    """A time to measure for. ArgumentTypeError for one that never ends or never begins."""
+    value = float(text)
+    if not 0 < value <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"expected more than 0 and at most {MOST_SECONDS} seconds, found {text}")
+    return value
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print. SystemExit with a message where there is nothing to measure."""
@@ -21,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("store", nargs="?", type=Path, help="folder of a store; without it, a few are made and removed")
     parser.add_argument("--json", action="store_true", help="figures as one JSON object")
-    parser.add_argument("--seconds", type=float, default=store.SECONDS, help="about how long to measure (%(default)s)")
+    parser.add_argument(
+        "--seconds", type=seconds, default=store.SECONDS, help="about how long to measure (%(default)s)"
+    )
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         paths = [options.store] if options.store else stack.enter_context(example.stores())

@@ -179,6 +179,8 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def append(self, records: Any) -> int:
         """Append one container of records in one native call; nothing is buffered or inferred.
 
+        Arrays are stored from where they are, without a copy: what changes them meanwhile damages the record.
+
         Returns:
             The index of the first new record. When it returns, other handles see the records after their `refresh()`, and a killed
             process does not lose them; a power cut does until `sync()` or `close()`.

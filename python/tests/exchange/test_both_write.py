@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from loaderx import _core
+from loaderx import _core, repair
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
-from loaderx.zrecord import CorruptStoreError
+from loaderx.zrecord import CorruptRecordError, CorruptStoreError
 
 from .published import Published, PublishedError
 from .samples import (
@@ -137,6 +137,26 @@ def test_they_keep_our_reserved_header_bytes(ours: Turns) -> None:
     after = file_bytes(ours.store, "meta.zr")
     assert after[:22] != before[:22]
     assert after[22:] == before[22:]
+
+
+@pytest.mark.parametrize("deleted", [[3], [COUNT - 2], [0, 7, 90], [150, 151, 199]])
+def test_they_leave_the_very_header_that_they_found(published: Published, tmp_path: Path, deleted: list[int]) -> None:
+    store, rows = tmp_path / "store", batch(COUNT, 0)
+    from_numpy(store, rows, codec="raw")
+    before = file_bytes(store, "meta.zr")
+    published.delete("dense", store, deleted)
+    published.compact("dense", store)
+    published.append("dense", store, batch(len(deleted), 1))
+    assert file_bytes(store, "meta.zr") == before
+    expected = stack([*swap_last(list(rows), deleted), *batch(len(deleted), 1)], rows)
+    with DenseDataset(store, verify="never") as ours:
+        assert_same(ours[np.arange(COUNT)], expected)
+    with DenseDataset(store) as ours, pytest.raises(CorruptRecordError):
+        ours[:]
+    repair(store, rebuild_sums=True)
+    for verify in ("always", "never"):
+        with DenseDataset(store, verify=verify) as ours:
+            assert_same(ours[np.arange(COUNT)], expected)
 
 
 def test_we_append_to_theirs(theirs: Turns) -> None:

@@ -11,7 +11,7 @@
 use std::fs;
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use super::File;
 
@@ -75,16 +75,19 @@ impl Mapped {
 
     /// A map of at least `needed` bytes, all of them in the file at this moment; `None` where the storage offers none.
     /// `UnexpectedEof` if the file is shorter.
+    ///
+    /// Nobody is waited for: in a forked child the lock may be held for ever by a thread of the parent.
     pub(crate) fn map(&self, needed: u64) -> io::Result<Option<Map>> {
-        let known = self.map.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.map.try_read().ok().and_then(|map| map.clone());
         if let Some(map) = known
             && map.len() as u64 >= needed
         {
             return map.within(self.file.len()?).at_least(needed).map(Some);
         }
-        let mut slot = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let Some(map) = self.file.map()? else { return Ok(None) };
-        *slot = Some(map.clone());
+        if let Ok(mut slot) = self.map.try_write() {
+            *slot = Some(map.clone());
+        }
         map.at_least(needed).map(Some)
     }
 }

@@ -42,14 +42,19 @@ impl NumberedFiles {
         self.dir.path().join(file_name(number, self.extension))
     }
 
+    /// Nobody is waited for, as in [`Mapped::map`].
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Mapped>> {
-        if let Some(found) = self.files.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
-            return Ok(found.clone());
+        let known = self.files.try_read().ok().and_then(|files| files.get(&number).cloned());
+        if let Some(found) = known {
+            return Ok(found);
         }
         let name = file_name(number, self.extension);
         let file = self.dir.open(&name, Access::Read).map_err(|e| self.fail(number, e))?;
-        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(files.entry(number).or_insert_with(|| Arc::new(Mapped::new(file))).clone())
+        let file = Arc::new(Mapped::new(file));
+        match self.files.try_write() {
+            Ok(mut files) => Ok(files.entry(number).or_insert(file).clone()),
+            Err(_) => Ok(file),
+        }
     }
 
     pub(crate) fn length(&self, number: u64) -> Result<u64> {

@@ -91,11 +91,11 @@ fn records_of_one_length_are_found_by_arithmetic_however_they_came() {
 fn a_record_of_another_length_ends_it_and_so_does_all_that_moves_records() {
     type Change = (&'static str, fn(&Store));
     let changes: [Change; 5] = [
+        ("delete the last", |store| store.delete(&[9]).unwrap()),
         ("longer", |store| append(store, 50..51, 5)),
         ("shorter", |store| append(store, 50..51, 3)),
         ("empty", |store| append(store, 50..51, 0)),
         ("delete", |store| store.delete(&[2]).unwrap()),
-        ("compact", |store| store.compact().unwrap()),
     ];
     for (name, change) in changes {
         let dir = memory();
@@ -244,5 +244,55 @@ fn what_a_foreign_writer_changed_is_found_by_the_table() {
     for verify in [Verify::Always, Verify::Never] {
         let store = Store::open_in(dir.clone(), options(u32::MAX).verify(verify)).unwrap();
         assert_eq!(gathered(&store, &[1, 2], 8), [rows(5..6, 8), rows(2..3, 8)].concat());
+    }
+}
+
+#[test]
+fn a_compaction_that_moves_nothing_leaves_it_as_it_is() {
+    for limit in [13, u32::MAX] {
+        both(&|dir| {
+            let store = Store::create_in(dir.clone(), options(limit)).unwrap();
+            append(&store, 0..10, 4);
+            store.compact().unwrap();
+            assert!(is_uniform(&dir));
+            append(&store, 10..12, 4);
+            assert!(is_uniform(&dir));
+            assert_eq!(gathered(&store, &[11, 4], 4), [rows(11..12, 4), rows(4..5, 4)].concat());
+        });
+    }
+}
+
+/// What loaderx 1.5.7 leaves when it deletes `count` records from `first` on, compacts, and appends as many: the same header, and other rows.
+fn deleted_compacted_and_appended(dir: &Arc<dyn Directory>, length: u8, first: u8, count: u8) -> Vec<u8> {
+    let mut list: Vec<u8> = (0..length).collect();
+    for hole in (first..first + count).rev() {
+        list.swap_remove(hole.into());
+    }
+    // Its compaction keeps the physical order, which is that of the numbers here.
+    let place = |record: u8| u32::try_from((0..record).filter(|other| list.contains(other)).count()).unwrap();
+    let (loc, chunk) =
+        (dir.open("0.loc", Access::Write).unwrap(), dir.open("0.chunk", Access::Write).unwrap());
+    let appended: Vec<u8> = (100..100 + count).collect();
+    for (slot, &record) in list.iter().chain(&appended).enumerate() {
+        let at = if record < 100 { place(record) } else { u32::from(length - count + record - 100) };
+        let entry = crate::format::Entry { offset: 8 * at, stored: 8, logical: 8, chunk: 0 };
+        loc.write_at(&entry.encode(), 16 * slot as u64).unwrap();
+        chunk.write_at(&[record; 8], u64::from(8 * at)).unwrap();
+    }
+    [list, appended].concat()
+}
+
+#[test]
+fn a_foreign_writer_that_leaves_the_same_header_is_noticed() {
+    for (first, count) in [(0, 1), (3, 1), (17, 1), (18, 1), (0, 2), (5, 3), (2, 7), (16, 2)] {
+        let dir = memory();
+        let store = Store::create_in(dir.clone(), options(u32::MAX)).unwrap();
+        append(&store, 0..20, 8);
+        store.close().unwrap();
+        let list = deleted_compacted_and_appended(&dir, 20, first, count);
+        assert!(is_uniform(&dir));
+        let expected: Vec<u8> = list.iter().flat_map(|&record| [record; 8]).collect();
+        let store = Store::open_in(dir.clone(), options(u32::MAX).verify(Verify::Never)).unwrap();
+        assert_eq!(gathered(&store, &(0..20).collect::<Vec<_>>(), 8), expected, "{count} from {first} on");
     }
 }

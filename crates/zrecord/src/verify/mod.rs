@@ -18,7 +18,6 @@ use crate::options::{Io, Options};
 use crate::recover;
 use crate::settle;
 use crate::storage::Directory;
-use crate::uniform::Uniform;
 use survey::{Row, Survey};
 use walk::Walk;
 
@@ -110,10 +109,7 @@ pub(crate) fn check_records(
         let go_on = watch(Progress { done, total: header.length });
         if go_on { Ok(()) } else { Err(Error::Interrupted { path: open.path() }) }
     };
-    let length = rows_that_can_be(open, header, report)?;
-    // Where the first row can't be read, that is reported as any row is.
-    let uniform = Uniform::known(open, header).unwrap_or_default();
-    let survey = Survey { open, header, known, length, uniform };
+    let survey = Survey { open, header, known, length: rows_that_can_be(open, header, report)? };
     let buckets = survey.buckets(report, &mut || go_on(0))?;
     let unlikely = report.damaged.clone();
     done += unlikely.len() as u64;

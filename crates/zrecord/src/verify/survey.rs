@@ -9,7 +9,6 @@ use crate::format::{Entry, FLAG_SHAPES, Header, Shape, Sum};
 use crate::layout::{corrupt, lies_within, misplaced, overlap};
 use crate::open::Open;
 use crate::storage::Column;
-use crate::uniform::Uniform;
 
 /// Rows of one read.
 const PIECE: u64 = if cfg!(any(test, fuzzing)) { 3 } else { 1 << 16 };
@@ -58,8 +57,6 @@ pub(super) struct Survey<'a> {
     pub(super) known: bool,
     /// Records that have a row at all: a header can state any number.
     pub(super) length: u64,
-    /// Where the records must lie, if that is arithmetic.
-    pub(super) uniform: Option<Uniform>,
 }
 
 /// How many rows each bucket has, and between which records they are.
@@ -227,13 +224,6 @@ impl Survey<'_> {
     fn checked(&self, row: Row, shape: &Shape) -> Result<Row> {
         if !lies_within(&row.entry, self.header) {
             return Err(misplaced(self.open, self.header, row.record, &row.entry));
-        }
-        if let Some(expected) = self.uniform.map(|uniform| uniform.entry(row.record))
-            && expected != row.entry
-        {
-            let (found, expected) =
-                (format!("{:?}", row.entry), format!("{expected:?} among records of one length"));
-            return Err(corrupt(self.open, row.record, &row.entry, "its table entry", found, expected));
         }
         if !shape.fits(row.entry.logical) {
             let found = format!("{:?}", shape.0);
