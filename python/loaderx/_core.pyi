@@ -152,6 +152,8 @@ class Rows:
     def __new__(cls, store: Store, dtype: np.dtype[Any], item_shape: Sequence[int]) -> Rows: ...
     def take(self, index: object) -> npt.NDArray[Any] | None:
         """Shape (n, *item_shape). None if `index` is no C-contiguous int64 or uint64 array of shape (n,) within 0..len."""
+    def fill(self, index: object, out: npt.NDArray[Any]) -> bool:
+        """As `take`, into the rows of `out`; False where `take` gives None."""
     def view(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The records from `start` to `stop` as a read-only array on the store's own file, shape (n, *item_shape).
 

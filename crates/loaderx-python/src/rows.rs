@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::array::{fill, indices, plain};
+use crate::array::{Destination, fill, indices, plain};
 use crate::error::detached;
 use crate::memory::empty;
 use crate::store::Store;
@@ -42,15 +42,25 @@ impl Rows {
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
-        let Some(idxs) = indices(index)? else { return Ok(None) };
-        // Before there is memory for them.
-        let length = detached(py, || self.store.get().core.len())?;
-        if idxs.iter().any(|&index| index >= length) {
-            return Ok(None);
-        }
+        let Some(idxs) = self.within(py, index)? else { return Ok(None) };
         match self.rows(py, &idxs, Some(idxs.len())) {
             Err(error) if error.is_instance_of::<PyIndexError>(py) => Ok(None),
             rows => rows.map(Some),
+        }
+    }
+
+    /// As `take`, into the rows of the C-contiguous, writable `out`; False where `take` gives None.
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+        mut out: Destination<'py>,
+    ) -> PyResult<bool> {
+        let Some(idxs) = self.within(py, index)? else { return Ok(false) };
+        let (core, memory) = (&self.store.get().core, out.as_mut_slice()?);
+        match detached(py, || core.gather_rows(&idxs, memory)) {
+            Err(error) if error.is_instance_of::<PyIndexError>(py) => Ok(false),
+            done => done.map(|()| true),
         }
     }
 
@@ -71,6 +81,13 @@ impl Rows {
 }
 
 impl Rows {
+    /// The indices of an array of them, if all are within the store: then there is memory worth asking for.
+    fn within<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Option<Vec<u64>>> {
+        let Some(idxs) = indices(index)? else { return Ok(None) };
+        let length = detached(py, || self.store.get().core.len())?;
+        Ok(idxs.iter().all(|&index| index < length).then_some(idxs))
+    }
+
     fn rows<'py>(
         &self,
         py: Python<'py>,

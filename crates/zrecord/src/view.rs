@@ -71,6 +71,9 @@ pub(crate) fn view(open: &Open, range: Range<u64>, reader: Store) -> Result<View
     let chunk = u64::from(from.chunk);
     let map = open.chunks.get(chunk)?.map(to.end()).map_err(|e| open.chunks.fail(chunk, e))?;
     let Some(map) = map else { return refuse("the store is read without memory maps here") };
+    if !reader.is_guarded()? {
+        return refuse("no lock keeps them where they are on this file system");
+    }
     let bytes = from.offset as usize..to.offset as usize + to.stored as usize;
     let view = View { map, bytes, reader };
     if open.verify != Verify::Never && header.has(FLAG_SUMS) {

@@ -85,9 +85,13 @@ class DenseDataset(Dataset[Any, Array, Array]):
             TypeError: `out` is no array.
             ValueError: `out` has another shape, dtype or layout.
         """
-        idxs = self._select(index)
         if out is None:
-            return self._records(idxs)
+            return self.__getitems__(index)
+        if type(index) is np.ndarray and index.ndim == 1 and index.dtype.kind in "iu":
+            self._check_out(out, (index.size, *self.item_shape))
+            if self._rows.fill(index, out):
+                return out
+        idxs = self._select(index)
         self._check_out(out, (idxs.size, *self.item_shape))
         self._store.gather_rows(idxs, out)
         return out

@@ -218,6 +218,11 @@ impl Store {
         outcome
     }
 
+    /// Whether this handle's lock keeps others from moving records.
+    pub(crate) fn is_guarded(&self) -> Result<bool> {
+        self.reading(|open| Ok(open.is_guarded()))
+    }
+
     /// Close a handle that only reads, but don't give its lock back before the last descriptor is closed: a forked child has one too, and
     /// may be looking at what the lock protects.
     pub(crate) fn leave(&self) {
