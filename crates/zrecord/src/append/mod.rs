@@ -51,6 +51,10 @@ pub(crate) fn append(
     commit::commit(writer, header, shapes)?;
     writer.rooms = rooms;
     open.publish(writer.header);
+    if first == 0 {
+        // All of the table is this writer's own.
+        open.agrees(|| Ok(true))?;
+    }
     Ok(first)
 }
 
