@@ -92,6 +92,8 @@ def in_small_chunks(path: Path, kind: Kind, chunk_limit: int = CHUNK_LIMIT) -> D
     ds = dataset(path, kind)
     ds._store._core.close()
     ds._store._core = Store.open(path, chunk_limit=chunk_limit)
+    if isinstance(ds, DenseDataset):
+        ds._rows = ds._store.rows(ds.dtype, ds.item_shape)
     return ds
 
 
