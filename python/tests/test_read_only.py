@@ -501,7 +501,12 @@ def test_a_file_that_is_cut_under_a_pread_reader(tmp_path: Path, kind: str, code
         os.truncate(tmp_path / kind / name, (tmp_path / kind / name).stat().st_size // 2)
         with unchanged(tmp_path):
             for read in (lambda: ds[:], lambda: ds[-1], lambda: list(ds), lambda: list(itertools.islice(loader, 40))):
+                if (codec, kind, name) == ("raw", "dense", "0.loc"):
+                    read()  # records that are all alike need no table
+                    continue
                 with pytest.raises((CorruptStoreError, CorruptRecordError), match=str(tmp_path)):
                     read()
+            if (codec, kind, name) == ("raw", "dense", "0.loc"):
+                assert all_same(ds[:], want)
             assert same(ds[2], want[2])  # what is still there
         ds.close()
