@@ -19,7 +19,7 @@ class Engine:
     requires: tuple[str, ...] = ()
     """What its own virtual environment installs; nothing means this project's environment."""
     opening: dict[str, Any] = field(default_factory=dict)
-    """More arguments of `open_store`."""
+    """More arguments of `open_store` or `open_loader`."""
     reads: str | None = None
     """The engine whose store it reads, if it writes none."""
     role: str = "peer"

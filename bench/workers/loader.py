@@ -13,7 +13,7 @@ import truth
 
 class LoaderWorker:
     def __init__(self, engine: Any, start: dict[str, Any]) -> None:
-        self.engine, self.codec = engine, start["codec"]
+        self.engine, self.codec, self.opening = engine, start["codec"], start["opening"]
         self.path = Path(start["path"])
         self.truth = truth.load(Path(start["truth"]))
         self.loader: Any = None
@@ -23,7 +23,7 @@ class LoaderWorker:
         self.engine.write(self.path, self.truth.records, np.arange(len(self.truth)), self.codec)
 
     def open(self, batch: int) -> None:
-        self.loader = self.engine.open_loader(self.path, batch)
+        self.loader = self.engine.open_loader(self.path, batch, **self.opening)
 
     def check(self, batch: int, batches: int) -> None:
         """The labels say which records a batch must hold."""

@@ -1,7 +1,7 @@
 //! How a store is created and opened.
 
 use crate::codec::Codec;
-use crate::format::{CHUNK_LIMIT, SEGMENT_BITS};
+use crate::format::{CHUNK_LIMIT, FLAG_SUMS, Header, SEGMENT_BITS};
 
 /// When a gather checks records against their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,13 @@ pub enum Verify {
     Once,
     /// Never; what zstd itself notices is still an error.
     Never,
+}
+
+impl Verify {
+    /// Whether records of a store with this header are checked.
+    pub(crate) fn applies_to(self, header: &Header) -> bool {
+        self != Self::Never && header.has(FLAG_SUMS)
+    }
 }
 
 /// How record bytes are reached.

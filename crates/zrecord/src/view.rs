@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::format::{FLAG_SHAPES, FLAG_SUMS, Header, Shape, Sum};
+use crate::format::{FLAG_SHAPES, Header, Shape, Sum};
 use crate::layout::corrupt;
 use crate::open::Open;
 use crate::options::Verify;
@@ -76,7 +76,7 @@ pub(crate) fn view(open: &Open, range: Range<u64>, reader: Store) -> Result<View
     }
     let bytes = from.offset as usize..to.offset as usize + to.stored as usize;
     let view = View { map, bytes, reader };
-    if open.verify != Verify::Never && header.has(FLAG_SUMS) {
+    if open.verify.applies_to(&header) {
         check(open, &header, uniform, range, view.bytes())?;
     }
     Ok(view)

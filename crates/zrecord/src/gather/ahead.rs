@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::locate::Locator;
 use crate::error::{Error, Result};
-use crate::format::{Entry, FLAG_SUMS, Header};
+use crate::format::{Entry, Header};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::pool;
@@ -51,8 +51,7 @@ impl Ahead {
         let Some(&record) = place.checked_rem(idxs.len()).and_then(|place| idxs.get(place)) else {
             return Ok(());
         };
-        let asking =
-            Asking { open, header, uniform, sums: open.verify != Verify::Never && header.has(FLAG_SUMS) };
+        let asking = Asking { open, header, uniform, sums: open.verify.applies_to(header) };
         if asking.is_at_hand(record)? {
             if distrust == 0 {
                 return Ok(());
@@ -78,17 +77,21 @@ impl Asking<'_> {
         if self.uniform.is_none() && !self.open.loc.is_at_hand(record)? {
             return Ok(false);
         }
-        let entry = self.entry(record)?;
+        let entry = self.entry(&mut self.locator(), record)?;
         if entry.stored > 0 && !self.open.chunks.is_at_hand(entry.chunk.into(), entry.offset.into())? {
             return Ok(false);
         }
         if self.sums { self.open.sum.is_at_hand(record) } else { Ok(true) }
     }
 
-    fn entry(&self, record: u64) -> Result<Entry> {
+    fn locator(&self) -> Locator<'_> {
+        Locator::new(self.open, self.header, Verify::Never)
+    }
+
+    fn entry(&self, locator: &mut Locator<'_>, record: u64) -> Result<Entry> {
         match self.uniform {
             Some(uniform) => Ok(uniform.entry(record)),
-            None => Ok(Locator::new(self.open, self.header, Verify::Never).locate(record)?.entry),
+            None => Ok(locator.locate(record)?.entry),
         }
     }
 
@@ -106,14 +109,11 @@ impl Asking<'_> {
             Ok(())
         })?;
         self.in_blocks(idxs, &|block| {
-            let mut locator = Locator::new(self.open, self.header, Verify::Never);
+            let mut locator = self.locator();
             let mut asked = 0;
             let most = ASKED_BYTES * block.len() as u64 / idxs.len() as u64;
             for &record in block {
-                let entry = match self.uniform {
-                    Some(uniform) => uniform.entry(record),
-                    None => locator.locate(record)?.entry,
-                };
+                let entry = self.entry(&mut locator, record)?;
                 if entry.stored == 0 {
                     continue;
                 }

@@ -2,7 +2,7 @@
 
 use super::checked::CheckedView;
 use crate::error::Result;
-use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, Shape, Sum};
+use crate::format::{Entry, FLAG_SHAPES, Header, Shape, Sum};
 use crate::layout::{lies_within, misplaced};
 use crate::open::Open;
 use crate::options::Verify;
@@ -30,7 +30,7 @@ pub(super) struct Locator<'a> {
 
 impl<'a> Locator<'a> {
     pub(super) fn new(open: &'a Open, header: &'a Header, verify: Verify) -> Self {
-        let checked = verify != Verify::Never && header.has(FLAG_SUMS);
+        let checked = verify.applies_to(header);
         Self {
             open,
             header,

@@ -39,8 +39,8 @@ const AHEAD: usize = 16;
 pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
     let header = open.header();
     check_indices(idxs, &header)?;
-    let blocks = blocks(open.codec, idxs.len(), destination.bytes());
     let bytes = destination.bytes();
+    let blocks = blocks(open.codec, idxs.len(), bytes);
     let stores = if bytes < STREAMING { Stores::Cached } else { Stores::Streaming };
     let uniform = Uniform::known(open, &header)?;
     open.ahead.ask(open, &header, uniform, idxs, bytes)?;

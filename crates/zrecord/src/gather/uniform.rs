@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::checked::CheckedView;
 use super::scalars::Scalars;
 use crate::copy::{Stores, copy};
-use crate::format::{Entry, FLAG_SUMS, Header, Sum};
+use crate::format::{Entry, Header, Sum};
 use crate::open::Open;
 use crate::options::Verify;
 use crate::prefetch::{LEAD, prefetch};
@@ -40,7 +40,7 @@ pub(super) struct RowReader<'a> {
 
 impl<'a> RowReader<'a> {
     pub(super) fn new(open: &'a Open, header: &'a Header, uniform: Uniform, stores: Stores) -> Self {
-        let verified = open.verify != Verify::Never && header.has(FLAG_SUMS);
+        let verified = open.verify.applies_to(header);
         Self {
             open,
             header,

@@ -1,4 +1,7 @@
-"""PyTorch's DataLoader with two workers, a record at a time and its default collate, over memory-mapped .npy files."""
+"""PyTorch's DataLoader with two workers over memory-mapped .npy files.
+
+They fetch a whole batch at once, or a record at a time for its default collate.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,11 @@ class Streams(Dataset[Any]):
         return {"data": torch.from_numpy(self.data[index].copy()), "label": self.label[index]}
 
 
+class WholeBatches(Streams):
+    def __getitems__(self, indices: list[int]) -> dict[str, torch.Tensor]:
+        return {"data": torch.from_numpy(self.data[indices]), "label": torch.from_numpy(self.label[indices])}
+
+
 class Endless(Sampler[list[int]]):
     """Permutations one after another, cut into batches."""
 
@@ -40,18 +48,23 @@ class Endless(Sampler[list[int]]):
                 yield order[start : start + self.batch].tolist()
 
 
+def as_it_is(batch: Any) -> Any:
+    return batch
+
+
 def write(path: Path, rows: npt.NDArray[Any], labels: npt.NDArray[Any], codec: str) -> None:
     path.mkdir()
     np.save(path / "data.npy", rows)
     np.save(path / "label.npy", labels)
 
 
-def open_loader(path: Path, batch: int) -> Any:
-    streams = Streams(path)
+def open_loader(path: Path, batch: int, *, whole: bool) -> Any:
+    streams = WholeBatches(path) if whole else Streams(path)
     loader = DataLoader(
         streams,
         batch_sampler=Endless(len(streams), batch),
         num_workers=WORKERS,
+        collate_fn=as_it_is if whole else None,
         multiprocessing_context="fork",
     )
     return iter(loader)
