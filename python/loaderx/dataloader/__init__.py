@@ -1,7 +1,7 @@
 """The loader: an endless stream of batches, gathered and transformed in the background.
 
 - `DataLoader`: the public class (`loader.py`).
-- `pipeline.py`: the threads behind it. `state.py`: what a resume needs.
+- `threads.py`: the threads behind it. `plan.py`: what they make of a step. `state.py`: what a resume needs.
 """
 
 from loaderx.dataloader.loader import DataLoader

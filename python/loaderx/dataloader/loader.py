@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 
 from loaderx.arguments import integer
 from loaderx.closing import Closing
-from loaderx.dataloader.pipeline import Pipeline, PipelineStopped, Plan, Stream
+from loaderx.dataloader.plan import Plan, Stream
 from loaderx.dataloader.state import state_of, step_from
+from loaderx.dataloader.threads import Pipeline, PipelineStopped
 from loaderx.dataset import MSDataset
 from loaderx.sampler import Sampler
 

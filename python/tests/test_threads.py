@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loaderx.dataloader import DataLoader, pipeline
+from loaderx.dataloader import DataLoader, threads
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from support import run_python
@@ -219,7 +219,7 @@ def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.Monk
 
 def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset) -> None:
     loaders = [filled(ds) for _ in range(3)]
-    pipeline.stop_all()
+    threads.stop_all()
     assert not workers()
     assert [list(itertools.islice(loader, 99)) for loader in loaders] == [[], [], []]
 

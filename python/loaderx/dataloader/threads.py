@@ -18,46 +18,13 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
-import numpy as np
-import numpy.typing as npt
-
-from loaderx.arguments import add_note
-from loaderx.sampler import Sampler
+from loaderx.dataloader.plan import Made, Plan
 
 JOIN_SECONDS = 0.5
 """How long closing waits for threads: one that is stuck in a transform is left behind (it is a daemon)."""
-
-
-class Stream(Protocol):
-    """What a loader reads: a dataset, or anything with a length that returns record sets."""
-
-    def __len__(self) -> int: ...
-    def __getitems__(self, index: npt.NDArray[np.uint64], /) -> Any: ...
-
-
-class Plan(NamedTuple):
-    """What to make of a step."""
-
-    streams: Mapping[str, Stream]
-    sampler: Sampler
-    transform: Callable[[dict[str, Any]], Any]
-
-    def batch(self, step: int) -> Any:
-        """The batch of `step`: every stream at the same indices, transformed."""
-        indices = self.sampler.batch_at(step)
-        return self.transform({name: stream.__getitems__(indices) for name, stream in self.streams.items()})
-
-
-class Made(NamedTuple):
-    """A batch, or the error that came instead."""
-
-    batch: Any
-    error: BaseException | None
 
 
 class PipelineStopped(Exception):  # noqa: N818 - it tells the consumer to end, it is no error
@@ -148,11 +115,7 @@ def work(pipeline: Pipeline) -> None:
 
 def make(pipeline: Pipeline, step: int) -> None:
     """Make one step; nothing of it stays referenced by the thread afterwards."""
-    try:
-        made = Made(pipeline.plan.batch(step), None)
-    except BaseException as error:  # whatever it is, it is the consumer's
-        add_note(error, f"at step {step} of the DataLoader")
-        made = Made(None, error)
+    made = pipeline.plan.make(step)
     if not pipeline.stopped:
         pipeline.results[step] = made
         pipeline.arrivals.put(None)
