@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import timeit
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from loaderx.dataloader import DataLoader
-from loaderx.dataset import MSDataset
+from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.sampler import Sampler
+from loaderx.utils import from_numpy
 from streams import COUNT, steps, unbroken
 
 
@@ -81,12 +85,21 @@ def test_states_that_are_refused(streams: Any) -> None:
             ("seed", 1),
             ("mode", 0),
             ("batch_size", 6),
-            ("length", 24),
-            ("version", 9),
             ("order_version", 9),
         ]:
             with pytest.raises(ValueError, match=f"state: {name}: expected this loader's {state[name]}, found {value}"):
                 loader.load_state_dict(state | {name: value})
+        with pytest.raises(ValueError, match="state: version: expected 2, found 1"):
+            loader.load_state_dict({"version": 1})
+        own = state["fingerprint"]
+        for name, value in [("length", [24]), ("schema", "x"), ("generation", [1, 0, 0]), ("selection", "x")]:
+            found = re.escape(f"state: fingerprint: {name}: expected this loader's {own[name]!r}, found {value!r}")
+            with pytest.raises(ValueError, match=found):
+                loader.load_state_dict(state | {"fingerprint": own | {name: value}})
+        with pytest.raises(ValueError, match=r"state: fingerprint: expected the fields .* missing: \['length'\]"):
+            loader.load_state_dict(state | {"fingerprint": {name: own[name] for name in own if name != "length"}})
+        with pytest.raises(TypeError, match="state: fingerprint: expected a mapping, found 3"):
+            loader.load_state_dict(state | {"fingerprint": 3})
         with pytest.raises(ValueError, match=r"missing: \['seed'\], unknown: \['sede'\]"):
             loader.load_state_dict({("sede" if name == "seed" else name): value for name, value in state.items()})
         with pytest.raises(TypeError, match=r"state: step: expected an integer, found 1\.0"):
@@ -97,6 +110,37 @@ def test_states_that_are_refused(streams: Any) -> None:
             loader.load_state_dict(list(state))  # type: ignore[arg-type]
         assert loader.step == 0
         assert len(json.dumps(state)) < 1024
+
+
+def test_a_state_costs_little_and_is_small(streams: Any) -> None:
+    with DataLoader(streams, batch_size=5, step=10**12) as loader:
+        assert len(json.dumps(loader.state_dict())) < 1024
+        seconds = min(timeit.repeat(loader.state_dict, number=100, repeat=20)) / 100
+        assert seconds < 100e-6  # 2 on a quiet machine
+        assert steps(loader, 1) == [Sampler(COUNT, 5, 2).batch_at(10**12).tolist()]
+
+
+def test_data_that_changed_is_refused(tmp_path: Path) -> None:
+    from_numpy(tmp_path / "ds", np.arange(100))
+
+    def state() -> dict[str, Any]:
+        with DenseDataset(tmp_path / "ds") as ds, DataLoader({"index": ds}, batch_size=5) as loader:
+            return loader.state_dict()
+
+    before = state()
+    with DenseDataset(tmp_path / "ds") as ds:
+        ds.append(np.arange(5))
+    grown = state()
+    with DenseDataset(tmp_path / "ds") as ds:
+        ds.delete(range(5))
+    with DenseDataset(tmp_path / "ds") as ds, DataLoader({"index": ds}, batch_size=5) as loader:
+        with pytest.raises(
+            ValueError, match=r"state: fingerprint: length: expected this loader's \[100\], found \[105\]"
+        ):
+            loader.load_state_dict(grown)
+        with pytest.raises(ValueError, match="state: fingerprint: generation"):
+            loader.load_state_dict(before)
+        loader.seek(before["step"])
 
 
 def test_a_forked_child_goes_on_at_its_step(streams: Any) -> None:

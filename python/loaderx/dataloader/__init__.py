@@ -1,9 +1,14 @@
 """The loader: an endless stream of batches, gathered and transformed in the background.
 
-- `DataLoader`: the public class (`loader.py`).
-- `threads.py`: the threads behind it. `plan.py`: what they make of a step. `state.py`: what a resume needs.
+- `DataLoader`: the public class (`loader.py`). `Mixture`: several data sets in one (`mixture.py`).
+- What a step reads: `sources.py` (streams), `selection.py` (records), `ranks.py` (whose part).
+- What becomes of it: `plan.py`, `transforms.py`.
+- Who makes it: `making.py` (what all of them do), `native.py`, `threads.py`, `processes/`; `start.py` chooses, `window.py` bounds.
+- `state.py`: what a resume needs. `stats.py`: what is counted. `take.py`: loops of so many steps.
 """
 
 from loaderx.dataloader.loader import DataLoader
+from loaderx.dataloader.mixture import Mixture
+from loaderx.dataloader.stats import Stats
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "Mixture", "Stats"]

@@ -4,115 +4,192 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from loaderx.arguments import integer
 from loaderx.closing import Closing
-from loaderx.dataloader.plan import Plan, Stream
-from loaderx.dataloader.state import state_of, step_from
-from loaderx.dataloader.threads import Pipeline, PipelineStopped
+from loaderx.dataloader import arguments
+from loaderx.dataloader.making import JOIN_SECONDS, Making, Options, PipelineStopped, WorkerType
+from loaderx.dataloader.mixture import Mixture
+from loaderx.dataloader.plan import Made, Plan
+from loaderx.dataloader.ranks import checked_ranks
+from loaderx.dataloader.selection import MAX_STEP, select
+from loaderx.dataloader.sources import Ragged, Stream, sources_of
+from loaderx.dataloader.start import making
+from loaderx.dataloader.state import frame_of, position_from, state_of
+from loaderx.dataloader.stats import Counts, Stats
+from loaderx.dataloader.take import Take
+from loaderx.dataloader.transforms import Transform, identity
 from loaderx.dataset import MSDataset
 from loaderx.sampler import Sampler
 
-
-def identity(batch: dict[str, Any]) -> dict[str, Any]:
-    """The transform that changes nothing."""
-    return batch
+MOST_SKIPPED = 1000
+"""Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
 
 
 class DataLoader(Closing):
     """An endless iterator of batches; a step is a pure function of (seed, step), so resuming is `seek`.
 
     Batch s holds every stream at the indices of step s: `{name: values}`, an array (batch_size, *item_shape) for a dense stream, a list
-    of arrays for a ragged one, and then whatever `transform` makes of it. Batches come in the order of the steps, for every number of
-    workers. They are made ahead in threads that start with the first `next()`; at most `num_workers + prefetch_size` batches are begun
-    or ready at a time.
+    of arrays or a `Packed` for a ragged one, and then whatever `transform` makes of it. Batches come in the order of the steps, for every
+    number and type of workers. They are made ahead by workers that start with the first `next()`: without a transform by native threads
+    that never hold the interpreter's lock, at most `prefetch_size` at a time; with one by native threads, and Python threads or processes
+    behind them, at most `num_workers + prefetch_size` begun or ready at a time.
 
-    An exception in a read or in `transform` is raised by `next()` at its step, as the same object; the batches before it come first.
-    The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over it. (A StopIteration would end
-    the consumer's loop as if all were well; it comes as the cause of a RuntimeError.)
+    Arrays are writable, C-contiguous, the consumer's own, and those of stores begin at multiples of 64 bytes.
 
-    `close()`, `with`, the end of the last reference and the end of the program all stop the threads; a thread that is inside a
+    An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
+    the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
+    it. (A StopIteration would end the consumer's loop as if all were well; it comes as the cause of a RuntimeError.)
+
+    `close()`, `with`, the end of the last reference and the end of the program all stop the workers; a thread that is inside a
     transform is waited for half a second and then left to end on its own. After `close()`, `next()` raises StopIteration. In a forked
-    child a loader starts threads of its own and goes on at its step. Several threads may call `next()`: each batch goes to one of them.
+    child a loader starts workers of its own and goes on at its step. Several threads may call `next()`: each batch goes to one of them.
+
+    Ranks: the batch of a step is one for all, of `batch_size` records. Rank r of W gets the places [floor(B r / W), floor(B (r + 1) / W))
+    of it, so that the parts in the order of the ranks are the batch, whatever W is, and a state that any rank saved resumes all
+    ranks of any other world.
 
     Args:
-        streams: name -> dataset, all of one length; or an MSDataset. Anything with `__len__` and `__getitems__` is a stream.
-        num_workers: threads, at least 1. Each gathers and transforms whole batches.
-        batch_size: records a step, at least 1.
-        prefetch_size: batches made ahead of those that the workers have in hand, at least 1.
-        mode: `Sampler.Mode` or its number: 0 sequential, 1 iid, 2 cyclic.
+        streams: name -> dataset, all of one length; or an MSDataset; or a `Mixture` of several such. Anything with `__len__` and
+            `__getitems__` is a stream.
+        num_workers: threads or processes, at least 1. Each makes whole batches.
+        batch_size: records a step, of all ranks together, at least 1.
+        prefetch_size: batches made ahead, at least 1.
+        mode: `Sampler.Mode` or its number: 0 sequential, 1 iid, 2 cyclic. None: cyclic, or iid where there are weights.
         seed: 0 to 2^64 - 1.
-        transform: batch -> batch, called on a worker thread; several calls run at once.
+        transform: batch -> batch, called on a worker; several calls run at once. If it has a parameter `rng`, it gets a
+            `numpy.random.Generator` that is a function of seed, step and the rank's first place.
         step: the first step.
         timeout: seconds after which `next()` gives up (TimeoutError) on a batch; the next call waits for it again. None: never.
+        rank, world_size: whose part of each batch this is. None: what torch.distributed or JAX says where it is initialised, else 0 of 1.
+        uneven: let the ranks' parts differ by one record, where the world doesn't divide the batch.
+        indices: the records to draw from (all index forms of datasets; order and repetitions count): a split, a filter. None: all.
+        weights: how often each record (or entry of `indices`) is drawn beside the others, shape (n,): draws with replacement.
+        ragged: "list": a ragged stream gives a list of arrays; "packed": a `Packed`.
+        worker_type: "thread", or "process" for transforms that hold the interpreter's lock: worker processes gather and transform, and
+            hand arrays over in shared memory. Streams and transform must pickle.
+        start_method: how worker processes begin: "forkserver" or "spawn". None: "forkserver" where there is one.
+        ordered: whether batches come in the order of the steps. False: as they are ready, each once; the state then lists the steps that
+            were given out of turn.
+        on_error: "raise", or "skip" to pass over steps that raise an Exception, counted in `stats()`. Which they are is a function of
+            the steps alone. Each rank passes over its own.
+        prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
 
     Raises:
         TypeError: an argument of another type.
-        ValueError: no streams, streams of unequal length or none, numbers out of bounds, a cyclic batch larger than the length.
+        ValueError: no streams, streams of unequal length or none, numbers out of bounds, a cyclic batch larger than what is drawn from, a
+            world that doesn't divide the batch.
+        IndexError: `indices` beyond the data.
     """
 
     def __init__(
         self,
-        streams: Mapping[str, Stream] | MSDataset,
+        streams: Mapping[str, Stream] | MSDataset | Mixture,
         num_workers: int = 4,
         batch_size: int = 256,
         prefetch_size: int = 4,
-        mode: int = Sampler.Mode.CYCLIC,
+        mode: int | None = None,
         seed: int = 42,
-        transform: Callable[[dict[str, Any]], Any] = identity,
+        transform: Callable[..., Any] = identity,
         *,
         step: int = 0,
         timeout: float | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        uneven: bool = False,
+        indices: Any = None,
+        weights: Any = None,
+        ragged: Ragged = "list",
+        worker_type: WorkerType = "thread",
+        start_method: str | None = None,
+        ordered: bool = True,
+        on_error: Literal["raise", "skip"] = "raise",
+        prefetch_bytes: int = 1 << 30,
     ) -> None:
-        self._streams = checked_streams(streams)
-        self._workers = integer(num_workers, "num_workers", minimum=1)
-        self._ahead = integer(prefetch_size, "prefetch_size", minimum=1)
-        if not callable(transform):
-            raise TypeError(f"transform: expected a callable, found {transform!r}")
-        self._timeout = checked_timeout(timeout)
-        self._sampler = Sampler(common_length(self._streams), batch_size, mode, seed)
-        self._plan = Plan(self._streams, self._sampler, transform)
+        self._options = Options(
+            integer(num_workers, "num_workers", minimum=1),
+            integer(prefetch_size, "prefetch_size", minimum=1),
+            integer(prefetch_bytes, "prefetch_bytes", minimum=1),
+            arguments.choice(worker_type, "worker_type", ("thread", "process")),
+            arguments.start_method(start_method),
+        )
+        self._timeout = arguments.timeout(timeout)
+        self._ordered = bool(ordered)
+        self._skips_errors = arguments.choice(on_error, "on_error", ("raise", "skip")) == "skip"
+        batch_size = integer(batch_size, "batch_size", minimum=1)
+        seed = integer(seed, "seed")
+        self._streams = streams
+        sources = sources_of(streams)
+        mixture = streams if isinstance(streams, Mixture) else None
+        ranks = checked_ranks(rank, world_size, batch_size, bool(uneven))
+        self._selection = select(sources, mixture, batch_size, arguments.mode(mode), seed, ranks, indices, weights)
+        made_of = Transform(transform, seed, self._selection.places.start)
+        self._plan = Plan(sources, self._selection, made_of, arguments.choice(ragged, "ragged", ("list", "packed")))
+        self._frame = frame_of(sources, self._selection)
         self._turn = threading.Lock()
         self._process = os.getpid()
-        self._pipeline: Pipeline | None = None
+        self._making: Making | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._closed = False
-        self._step = self._checked_step(step)
+        self._step = integer(step, "step", maximum=MAX_STEP)
+        self._seen: set[int] = set()
+        self._counts = Counts()
 
     @property
     def step(self) -> int:
-        """The step that `next()` gives next; what was made ahead does not count."""
+        """The first step that `next()` has not given; what was made ahead does not count."""
         return self._step
 
     @property
     def length(self) -> int:
-        """Records of each stream, as of the loader's construction."""
-        return self._sampler.length
+        """Records that are drawn from, as of the loader's construction: of each stream, or of `indices`; of a mixture in all."""
+        return sum(self._selection.lengths)
 
     @property
     def batch_size(self) -> int:
-        """Records a step."""
-        return self._sampler.batch_size
+        """Records a step, of all ranks together."""
+        return self._selection.batch_size
+
+    @property
+    def local_batch_size(self) -> int:
+        """Records a step that are this rank's."""
+        return len(self._selection.places)
+
+    @property
+    def steps_per_pass(self) -> int:
+        """Steps after which about as many records were drawn as there are: what others call an epoch. For cyclic order it is a cycle."""
+        return max(1, self.length // self.batch_size)
+
+    @property
+    def rank(self) -> int:
+        """Whose part of each batch this is."""
+        return self._selection.ranks.rank
+
+    @property
+    def world_size(self) -> int:
+        """The number of parts."""
+        return self._selection.ranks.world_size
 
     @property
     def mode(self) -> Sampler.Mode:
         """The order."""
-        return self._sampler.mode
+        return Sampler.Mode(self._selection.mode)
 
     @property
     def seed(self) -> int:
         """The seed."""
-        return self._sampler.seed
+        return self._selection.seed
 
     @property
-    def streams(self) -> dict[str, Stream]:
-        """Name -> dataset."""
-        return dict(self._streams)
+    def streams(self) -> Any:
+        """Name -> dataset, or the mixture."""
+        return self._streams if isinstance(self._streams, Mixture) else dict(self._plan.sources.components[0])
 
     @property
     def closed(self) -> bool:
@@ -126,36 +203,66 @@ class DataLoader(Closing):
         if self._process != os.getpid():
             self._wake_in_child()
         with self._turn:
-            if self._closed:
-                raise StopIteration
-            if self._failure is not None:
-                self._raise_failure()
+            for _ in range(MOST_SKIPPED):
+                if self._closed:
+                    raise StopIteration
+                if self._failure is not None:
+                    self._raise_failure()
+                made = self._next_made()
+                if made.error is None:
+                    return self._counts.delivered(made)
+                if not (self._skips_errors and isinstance(made.error, Exception)):
+                    self._fail(made.error)
+                self._counts.skipped += 1
+                error = made.error
+                del made
+            raise RuntimeError(
+                f"step {self._step}: the last {MOST_SKIPPED} steps failed, and none is skipped any more"
+            ) from error
+
+    def _next_made(self) -> Made:
+        """What came of the next step that was not given yet; from here on it counts as given, unless it fails for good."""
+        while True:
             pipeline = self._running()
-            step = self._step
+            started = time.perf_counter()
             try:
-                made = pipeline.wait(step, self._timeout)
+                if self._ordered:
+                    step, made = self._step, pipeline.wait(self._step, self._timeout)
+                else:
+                    step, made = pipeline.wait_any(self._timeout)
             except PipelineStopped:
                 raise StopIteration from None
-            if made.error is not None:
-                self._failure = made.error, made.error.__traceback__
-                del made  # the error's traceback will hold this frame
-                self._stop()
-                self._raise_failure()
-            self._step = step + 1
-            pipeline.release(step)
-            return made.batch
+            self._counts.wait_seconds += time.perf_counter() - started
+            given = step in self._seen or step < self._step
+            if made.error is None or self._skips_errors or given:
+                self._pass(step)
+                pipeline.release(step)
+            if not given:
+                return made
 
-    def _running(self) -> Pipeline:
-        if self._pipeline is None:
-            pipeline = Pipeline(self._plan, self._step, self._workers, self._ahead)
+    def _pass(self, step: int) -> None:
+        """Count `step` as given."""
+        self._seen.add(step)
+        while self._step in self._seen:
+            self._seen.discard(self._step)
+            self._step += 1
+
+    def _running(self) -> Making:
+        if self._making is None:
+            pipeline = making(self._plan, self._step, self._options)
             finalizer = weakref.finalize(self, pipeline.stop)
             finalizer.atexit = False  # the pipelines see to that themselves
             pipeline.start()
-            self._pipeline, self._finalizer = pipeline, finalizer
+            self._making, self._finalizer = pipeline, finalizer
             if self._closed:  # by another thread, just now
                 self._stop()
             return pipeline
-        return self._pipeline
+        return self._making
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        self._failure = error, error.__traceback__
+        self._stop()
+        self._raise_failure()
 
     def _raise_failure(self) -> NoReturn:
         assert self._failure is not None
@@ -164,9 +271,9 @@ class DataLoader(Closing):
             raise RuntimeError(f"step {self._step}: StopIteration was raised while the batch was made") from error
         raise error.with_traceback(traceback)
 
-    def _stop(self) -> Pipeline | None:
-        """Let the threads end; what they made is dropped."""
-        pipeline, self._pipeline = self._pipeline, None
+    def _stop(self) -> Making | None:
+        """Let the workers end; what they made is dropped."""
+        pipeline, self._making = self._making, None
         if self._finalizer is not None:
             self._finalizer.detach()
             self._finalizer = None
@@ -175,52 +282,59 @@ class DataLoader(Closing):
         return pipeline
 
     def _wake_in_child(self) -> None:
-        """After a fork: the threads are the parent's, and so is whoever held the lock."""
+        """After a fork: the workers are the parent's, and so is whoever held the lock."""
         self._turn = threading.Lock()
         self._stop()
         self._process = os.getpid()
 
-    def _checked_step(self, step: int) -> int:
-        step = integer(step, "step")
-        self._sampler.seek(step)
-        return step
-
     def seek(self, step: int) -> None:
         """Let `step`, counted from 0, be the next one. Costs the same for every step."""
-        step = self._checked_step(step)
+        self._go_to(integer(step, "step", maximum=MAX_STEP), set())
+
+    def _go_to(self, step: int, seen: set[int]) -> None:
         if self._process != os.getpid():
             self._wake_in_child()
         with self._turn:
-            if step != self._step or self._failure is not None:
+            if step != self._step or seen != self._seen or self._failure is not None:
                 self._stop()
                 self._failure = None
-                self._step = step
+                self._step, self._seen = step, seen
 
-    def state_dict(self) -> dict[str, int]:
-        """What `load_state_dict` needs to go on exactly here: a few plain numbers, fit for JSON."""
-        return state_of(self._sampler, self._step)
+    def take(self, count: int) -> Take:
+        """The next `count` batches, as an iterator that has a length: for loops of so many steps, and for progress bars."""
+        return Take(self, integer(count, "count"))
+
+    def stats(self) -> Stats:
+        """What was counted since the loader was made: where the time goes."""
+        pipeline = self._making
+        return self._counts.stats(0 if pipeline is None else pipeline.ready)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs to go on exactly here: plain numbers and names, fit for JSON, the same on every rank."""
+        return state_of(self._frame, self._step, self._seen)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken.
+        """Go on where `state` was taken, in another process, on another rank or in another world too. Costs the same for every step.
 
         Raises:
-            TypeError: no mapping, or a value that is no integer.
-            ValueError: fields unknown or missing, or one (seed, mode, batch_size, length, ...) that is not this loader's.
+            TypeError: no mapping, or a value of another type.
+            ValueError: fields unknown or missing, or one (seed, mode, batch_size, the data's fingerprint, ...) that is not this loader's.
+                Where the data has changed on purpose, `seek(state["step"])` goes on regardless.
         """
-        self.seek(step_from(state, self._sampler))
+        self._go_to(*position_from(state, self._frame))
 
     def close(self) -> None:
-        """Stop the threads and drop what they made. Closing twice is fine."""
+        """Stop the workers and drop what they made. Closing twice is fine."""
         self._closed = True
         pipeline = self._stop()
         self._failure = None
         if pipeline is not None:
-            pipeline.join()
+            pipeline.join(JOIN_SECONDS)
 
     def __len__(self) -> int:
         raise TypeError(
-            "a DataLoader never ends, so it has no length; itertools.islice(loader, n) is a loop of n steps, "
-            "loader.length the number of records"
+            "a DataLoader never ends, so it has no length; loader.take(n) is a loop of n steps, "
+            "loader.steps_per_pass how many a pass over the data has, loader.length the number of records"
         )
 
     def __bool__(self) -> bool:
@@ -228,8 +342,9 @@ class DataLoader(Closing):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"step={self._step}"
+        ranks = "" if self.world_size == 1 else f"rank={self.rank}, world_size={self.world_size}, "
         return (
-            f"DataLoader(streams={list(self._streams)}, length={self.length}, batch_size={self.batch_size}, "
+            f"DataLoader(streams={self._plan.sources.names}, length={self.length}, batch_size={self.batch_size}, {ranks}"
             f"mode={self.mode.name}, seed={self.seed}, {state})"
         )
 
@@ -237,41 +352,3 @@ class DataLoader(Closing):
         raise TypeError(
             "a DataLoader does not pickle: pickle its datasets and its state_dict(), and make a new one of them"
         )
-
-
-def checked_streams(streams: Mapping[str, Stream] | MSDataset) -> dict[str, Stream]:
-    """The streams as a dict. TypeError for what is no stream."""
-    if isinstance(streams, MSDataset):
-        return dict(streams.streams)
-    if not isinstance(streams, Mapping):
-        raise TypeError(f"streams: expected a mapping of names to datasets, found {type(streams).__name__}")
-    for name, stream in streams.items():
-        if not (hasattr(stream, "__len__") and hasattr(stream, "__getitems__")):
-            raise TypeError(f"streams: {name!r}: expected a dataset, found {type(stream).__name__}")
-    return dict(streams)
-
-
-def common_length(streams: Mapping[str, Stream]) -> int:
-    """The length that all streams have. ValueError if there is none."""
-    lengths = {name: len(stream) for name, stream in streams.items()}
-    if not lengths:
-        raise ValueError("streams: expected at least one stream, found none")
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"streams: expected equally many records in each, found {lengths}")
-    length = next(iter(lengths.values()))
-    if length == 0:
-        raise ValueError(f"streams: expected at least one record, found {lengths}")
-    return length
-
-
-def checked_timeout(timeout: float | None) -> float | None:
-    """Seconds, or None. TypeError and ValueError for the rest."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout: expected seconds or None, found {timeout!r}")
-    if not 0 < timeout <= threading.TIMEOUT_MAX:
-        raise ValueError(
-            f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {timeout}"
-        )
-    return float(timeout)

@@ -1,4 +1,4 @@
-"""The state of a loader: plain numbers that make a resume exact, and refuse to resume anything else."""
+"""The state of a loader: plain numbers and names that make a resume exact, and refuse to resume anything else."""
 
 from __future__ import annotations
 
@@ -6,40 +6,74 @@ from collections.abc import Mapping
 from typing import Any
 
 from loaderx.arguments import integer
-from loaderx.sampler import ORDER_VERSION, Sampler
+from loaderx.dataloader.selection import MAX_STEP, Selection
+from loaderx.dataloader.sources import Sources
+from loaderx.sampler import ORDER_VERSION
 
-VERSION = 1
+VERSION = 2
+"""Of the fields below."""
 
 
-def state_of(sampler: Sampler, step: int) -> dict[str, int]:
-    """The state in which `step` is the next one."""
+def frame_of(sources: Sources, selection: Selection) -> dict[str, Any]:
+    """All of the state but where it stands. None of it is of a rank, so a state that any rank saved is every rank's."""
     return {
         "version": VERSION,
         "order_version": ORDER_VERSION,
-        "seed": sampler.seed,
-        "mode": int(sampler.mode),
-        "step": step,
-        "batch_size": sampler.batch_size,
-        "length": sampler.length,
+        "seed": selection.seed,
+        "mode": int(selection.mode),
+        "batch_size": selection.batch_size,
+        "fingerprint": {
+            "length": sources.lengths,
+            "schema": sources.schema(),
+            "generation": sources.generations(),
+            "selection": selection.digest(),
+        },
     }
 
 
-def step_from(state: Mapping[str, Any], sampler: Sampler) -> int:
-    """The step that `state` resumes at.
+def state_of(frame: Mapping[str, Any], step: int, seen: set[int]) -> dict[str, Any]:
+    """The state in which `step` is the first that the consumer has not seen, and `seen` those after it that it has (ordered=False)."""
+    return {**frame, "fingerprint": dict(frame["fingerprint"]), "step": step, "seen": sorted(seen)}
+
+
+def position_from(state: Mapping[str, Any], frame: Mapping[str, Any]) -> tuple[int, set[int]]:
+    """Where `state` stands.
 
     Raises:
-        TypeError: no mapping, or a value that is no integer.
+        TypeError: no mapping, or a value of another type.
         ValueError: fields unknown or missing, or one that differs from the loader's own; the message names it.
     """
     if not isinstance(state, Mapping):
         raise TypeError(f"state: expected a mapping, found {type(state).__name__}")
-    own = state_of(sampler, step=0)
-    missing = [name for name in own if name not in state]
-    unknown = [name for name in state if name not in own]
+    if state.get("version", VERSION) != VERSION:
+        raise ValueError(f"state: version: expected {VERSION}, found {state['version']!r}")
+    check_fields(state, [*frame, "step", "seen"], "state")
+    compare(state, frame, "state")
+    step = integer(state["step"], "state: step", maximum=MAX_STEP)
+    if not isinstance(state["seen"], (list, tuple)):
+        raise TypeError(f"state: seen: expected a list of steps, found {state['seen']!r}")
+    return step, {integer(seen, "state: seen", minimum=step + 1, maximum=MAX_STEP) for seen in state["seen"]}
+
+
+def check_fields(found: Mapping[str, Any], expected: list[str], what: str) -> None:
+    """ValueError unless there are exactly these fields."""
+    missing = [name for name in expected if name not in found]
+    unknown = [name for name in found if name not in expected]
     if missing or unknown:
-        raise ValueError(f"state: expected the fields {list(own)}; missing: {missing}, unknown: {unknown}")
-    for name, expected in own.items():
-        found = integer(state[name], f"state: {name}")
-        if name != "step" and found != expected:
-            raise ValueError(f"state: {name}: expected this loader's {expected}, found {found}")
-    return integer(state["step"], "state: step")
+        raise ValueError(f"{what}: expected the fields {expected}; missing: {missing}, unknown: {unknown}")
+
+
+def compare(state: Mapping[str, Any], frame: Mapping[str, Any], what: str) -> None:
+    """ValueError if a field is not this loader's."""
+    for name, expected in frame.items():
+        found = state[name]
+        if isinstance(expected, Mapping):
+            if not isinstance(found, Mapping):
+                raise TypeError(f"{what}: {name}: expected a mapping, found {found!r}")
+            check_fields(found, list(expected), f"{what}: {name}")
+            compare(found, expected, f"{what}: {name}")
+            continue
+        if isinstance(expected, int):
+            found = integer(found, f"{what}: {name}")
+        if found != expected or isinstance(found, bool):
+            raise ValueError(f"{what}: {name}: expected this loader's {expected!r}, found {found!r}")

@@ -9,7 +9,8 @@
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.multi import MSDataset
-from loaderx.dataset.ragged import Packed, RaggedDataset
+from loaderx.dataset.packed import Packed
+from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.tiers import DICT_TIERS
 
 __all__ = ["DICT_TIERS", "Dataset", "DenseDataset", "MSDataset", "Packed", "RaggedDataset"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,25 +12,11 @@ from loaderx.dataset import schema as schemas
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.schema import Shape
-from loaderx.dataset.shapes import check_shape, rows_of, shape_of, split
+from loaderx.dataset.packed import Packed, in_items, listed_shapes, shapes_of
+from loaderx.dataset.shapes import check_shape, rows_of, split
 from loaderx.zrecord import MAX_RECORD_LEN, Bytes, CorruptStoreError, Io, PathLike, Verify, ZrecordError
 
 Array = npt.NDArray[Any]
-
-
-class Packed(NamedTuple):
-    """A batch of records in one array, as variable-length kernels and nested tensors take it.
-
-    Record i is `values[offsets[i] : offsets[i + 1]]`, of the shape `shapes[i]`.
-    """
-
-    values: Array
-    """The items of all records one after another, shape (items,)."""
-    offsets: npt.NDArray[np.int64]
-    """Where each record begins, in items, and where the last one ends, shape (n + 1,)."""
-    shapes: list[Shape] | None
-    """The shape of each record; None when all are one-dimensional."""
 
 
 class Prepared(NamedTuple):
@@ -115,37 +100,13 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
             packed, starts, rows = self._store.gather_shaped(idxs)
             if self._schema.shapes is listed:  # else another thread moved the shapes to `.shape` files meanwhile
                 break
-        if self.dtype.itemsize != 1:
-            starts, remainders = np.divmod(starts, self.dtype.itemsize)
-            if remainders.any():
-                at = int(np.flatnonzero(remainders)[0]) - 1
-                raise CorruptStoreError(
-                    f"{self.path}: record {idxs[at]}: expected a multiple of the {self.dtype.itemsize} bytes of {self.dtype.str!r}, "
-                    f"found {self.lengths(idxs[at])[0]} bytes"
-                )
-        shapes = None if listed is None and rows is None else self._shapes(idxs, np.diff(starts), listed, rows)
-        return Packed(packed.view(self.dtype), starts, shapes)
 
-    def _shapes(
-        self,
-        idxs: Indices,
-        items: npt.NDArray[np.int64],
-        listed: tuple[Shape, ...] | None,
-        rows: npt.NDArray[np.uint32] | None,
-    ) -> list[Shape] | None:
-        """The shapes of records of so many items each, from the schema's list or the shape table; None when all are one-dimensional."""
-        if listed is not None:
-            stated = [listed[i] for i in idxs.tolist()]
-            shapes = [shape if math.prod(shape) == n else None for shape, n in zip(stated, items.tolist(), strict=True)]
-        elif rows is not None and rows[:, 0].any():
-            shapes = [shape_of(row, n) for row, n in zip(rows, items.tolist(), strict=True)]
-        else:
-            return None
-        known = [shape for shape in shapes if shape is not None]
-        if len(known) != len(shapes):
-            at = shapes.index(None)
-            raise CorruptStoreError(f"{self.path}: record {idxs[at]}: its shape does not fit its {items[at]} items")
-        return known
+        def where(at: int) -> str:
+            return f"{self.path}: record {idxs[at]}"
+
+        starts = in_items(starts, self.dtype, where)
+        shapes = shapes_of(rows, starts, where) if listed is None else listed_shapes(listed, idxs, starts, where)
+        return Packed(packed.view(self.dtype), starts, shapes)
 
     def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Prepared]:
         if isinstance(records, (str, bytes, bytearray, memoryview, np.ndarray, Mapping)):

@@ -1,0 +1,54 @@
+"""Checks of a loader's arguments."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from typing import TypeVar
+
+from loaderx.arguments import integer
+from loaderx.sampler import Sampler
+
+Name = TypeVar("Name", bound=str)
+
+
+def choice(found: Name, what: str, expected: tuple[str, ...]) -> Name:
+    """One of some names. TypeError for what is no name, ValueError for another."""
+    if not isinstance(found, str):
+        raise TypeError(f"{what}: expected one of {', '.join(map(repr, expected))}, found {found!r}")
+    if found not in expected:
+        raise ValueError(f"{what}: expected one of {', '.join(map(repr, expected))}, found {found!r}")
+    return found
+
+
+def start_method(method: str | None) -> str | None:
+    """How worker processes begin, or None."""
+    if method is None:
+        return None
+    # Not "fork": a child gets copies of locks that other threads of this process hold.
+    methods = tuple(name for name in ("forkserver", "spawn") if name in multiprocessing.get_all_start_methods())
+    return choice(method, "start_method", methods)
+
+
+def mode(number: int | None) -> int | None:
+    """The number of a mode, or None."""
+    if number is None:
+        return None
+    number = integer(number, "mode")
+    known = {member.value: member.name for member in Sampler.Mode}
+    if number not in known:
+        raise ValueError(f"mode: expected one of {known}, found {number}")
+    return number
+
+
+def timeout(seconds: float | None) -> float | None:
+    """Seconds, or None. TypeError and ValueError for the rest."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"timeout: expected seconds or None, found {seconds!r}")
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ValueError(
+            f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {seconds}"
+        )
+    return float(seconds)

@@ -1,0 +1,53 @@
+"""Batches that need no Python until they are handed over: the identity transform over stores."""
+
+from __future__ import annotations
+
+from loaderx import _core
+from loaderx.dataloader.making import Options, PipelineStopped, running
+from loaderx.dataloader.plan import Made, Plan
+
+
+class Native:
+    """The native pipeline (`crates/zloader`): batches are drawn, gathered and kept in order by threads that never touch the interpreter.
+
+    At most `ahead` batches are begun or ready at a time.
+    """
+
+    def __init__(self, plan: Plan, first_step: int, options: Options) -> None:
+        self._plan = plan
+        self._core = _core.Pipeline(plan.gather, first_step, options.workers, options.ahead, options.memory)
+
+    def start(self) -> None:
+        """Start the threads."""
+        running.add(self)
+        self._core.start()
+
+    def wait(self, step: int, timeout: float | None) -> Made:
+        """What came of `step`, which is handed over once. PipelineStopped if the pipeline stops, TimeoutError after `timeout` seconds."""
+        return self._taken(step, timeout)[1]
+
+    def wait_any(self, timeout: float | None) -> tuple[int, Made]:
+        """The lowest step of which something came, and that; else the first that comes."""
+        return self._taken(None, timeout)
+
+    def _taken(self, step: int | None, timeout: float | None) -> tuple[int, Made]:
+        gathered = self._core.take(step, timeout)
+        if gathered is None:
+            raise PipelineStopped
+        return gathered.step, self._plan.finish(gathered)
+
+    def release(self, step: int) -> None:
+        """Nothing to do: it was handed over."""
+
+    def stop(self) -> None:
+        """Let the threads end once they are done with the step in hand. Does not wait."""
+        self._core.stop()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the threads to end, but no longer than this in all."""
+        self._core.join(seconds)
+
+    @property
+    def ready(self) -> int:
+        """Batches that wait for the consumer."""
+        return self._core.ready

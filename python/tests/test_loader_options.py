@@ -1,0 +1,222 @@
+"""What a loader can be asked for besides batches in order: as-ready order, skipping, random numbers, loops with a length, counts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from loaderx.dataloader import DataLoader
+from numbers_stream import Numbers, drawn, draws
+
+
+def loader(**options: Any) -> DataLoader:
+    return DataLoader({"n": Numbers(100)}, **{"batch_size": 4, **options})
+
+
+def slow_at(*steps: int) -> Callable[[dict[str, Any], np.random.Generator], Any]:
+    """A transform that takes its time at some steps (which it knows by their records)."""
+    run = draws(100, max(steps) + 1, batch_size=4)
+    slow = [run[step] for step in steps]
+
+    def transform(batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["n"].tolist() in slow:
+            time.sleep(0.5)
+        return batch
+
+    return transform
+
+
+class TestAsReady:
+    def test_each_batch_comes_once(self) -> None:
+        run = draws(100, 24, batch_size=4)
+        with loader(ordered=False, num_workers=3, transform=slow_at(0, 5)) as unordered:
+            got = drawn(unordered, 20)
+            assert got[0] != run[0]
+            state = unordered.state_dict()
+        assert all(batch in run for batch in got)
+        assert len({tuple(batch) for batch in got}) == 20
+        assert got != run[:20]
+        # What is missing comes after a resume, and nothing twice.
+        with loader(ordered=False, num_workers=1) as resumed:
+            resumed.load_state_dict(json.loads(json.dumps(state)))
+            rest = drawn(resumed, 24 - 20)
+        assert sorted(got + rest) == sorted(run)
+
+    def test_native(self) -> None:
+        with loader(ordered=False) as unordered:
+            assert sorted(drawn(unordered, 50)) == sorted(draws(100, 50, batch_size=4))
+            assert unordered.step == 50
+            assert unordered.state_dict()["seen"] == []
+
+    def test_an_ordered_loader_takes_the_state(self) -> None:
+        with loader() as ordered:
+            ordered.load_state_dict(ordered.state_dict() | {"step": 2, "seen": [3, 5]})
+            run = draws(100, 10, batch_size=4)
+            assert drawn(ordered, 4) == [run[2], run[4], run[6], run[7]]
+            assert ordered.step == 8
+
+
+class Flaky:
+    """A transform that fails for batches which hold certain records."""
+
+    def __init__(self, *records: int, error: type[BaseException] = ValueError) -> None:
+        self.records, self.error = records, error
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if any(record in self.records for record in batch["n"].tolist()):
+            raise self.error("flaky")
+        return batch
+
+
+class TestSkip:
+    @pytest.mark.parametrize("workers", [1, 4])
+    def test_failed_steps_are_passed_over_and_counted(self, workers: int) -> None:
+        run = draws(100, 30, batch_size=4)
+        good = [batch for batch in run if not {1, 2} & set(batch)]
+        with loader(num_workers=workers, on_error="skip", transform=Flaky(1, 2)) as skipping:
+            assert drawn(skipping, len(good)) == good
+            assert skipping.stats().skipped >= len(run) - len(good) - 1
+            assert skipping.stats().batches == len(good)
+
+    def test_a_resume_skips_the_same(self) -> None:
+        with loader(on_error="skip", transform=Flaky(1, 2)) as skipping:
+            drawn(skipping, 10)
+            state = skipping.state_dict()
+            rest = drawn(skipping, 10)
+        with loader(on_error="skip", transform=Flaky(1, 2)) as resumed:
+            resumed.load_state_dict(state)
+            assert drawn(resumed, 10) == rest
+
+    def test_what_is_no_exception_is_raised(self) -> None:
+        with loader(on_error="skip", transform=Flaky(*range(100), error=KeyboardInterrupt)) as skipping:
+            with pytest.raises(KeyboardInterrupt):
+                next(skipping)
+            with pytest.raises(KeyboardInterrupt):
+                next(skipping)
+
+    def test_it_ends_when_nothing_works(self) -> None:
+        with loader(on_error="skip", transform=Flaky(*range(100))) as skipping:
+            with pytest.raises(RuntimeError, match="the last 1000 steps failed, and none is skipped any more"):
+                next(skipping)
+
+
+class TestNotes:
+    def test_an_error_says_where(self) -> None:
+        class Broken(Numbers):
+            def __getitems__(self, indices: Any) -> Any:
+                raise OSError("no such disk")
+
+        with DataLoader({"n": Numbers(100), "b": Broken(100)}, batch_size=20) as broken:
+            with pytest.raises(OSError, match="no such disk") as caught:
+                next(broken)
+        if hasattr(caught.value, "__notes__"):
+            (note,) = caught.value.__notes__
+            assert note.startswith("at step 0 of the DataLoader, in stream 'b', records [")
+            assert note.endswith(", ... (20 in all)]")
+
+
+class TestRng:
+    def test_it_is_a_function_of_seed_and_step(self) -> None:
+        def noise(batch: dict[str, Any], rng: np.random.Generator) -> bytes:
+            return rng.bytes(16)
+
+        def run(**options: Any) -> list[bytes]:
+            with loader(transform=noise, **options) as made:
+                return list(itertools.islice(made, 8))
+
+        first = run()
+        assert len(set(first)) == 8
+        assert run(num_workers=1) == run(num_workers=16, prefetch_size=1) == first
+        assert run(step=3)[:5] == first[3:]
+        assert not set(run(seed=43)) & set(first)
+        assert not set(run(rank=1, world_size=2)) & set(first)
+        assert run(rank=0, world_size=2) == first
+
+    def test_who_does_not_ask_gets_none(self) -> None:
+        with loader(transform=lambda batch, **rest: rest) as made:
+            assert next(made) == {}
+        with loader(transform=lambda batch, *, rng: type(rng).__name__) as made:
+            assert next(made) == "Generator"
+
+
+class TestTake:
+    def test_it_has_a_length(self) -> None:
+        with loader() as made:
+            taken = made.take(5)
+            assert len(taken) == 5
+            assert next(taken)["n"].tolist() == draws(100, 1, batch_size=4)[0]
+            assert len(taken) == 4
+            assert len(list(taken)) == 4
+            assert list(taken) == []
+            assert made.step == 5
+            assert list(made.take(0)) == []
+
+    def test_it_ends_with_the_loader(self) -> None:
+        made = loader()
+        taken = made.take(5)
+        next(taken)
+        made.close()
+        assert list(taken) == []
+
+    def test_bad_counts(self) -> None:
+        with loader() as made, pytest.raises(ValueError, match="count: expected at least 0, found -1"):
+            made.take(-1)
+
+
+class TestStats:
+    def test_it_says_where_the_time_goes(self) -> None:
+        def slow(batch: Any) -> Any:
+            time.sleep(0.02)
+            return batch
+
+        with loader(transform=slow, num_workers=1) as made:
+            assert made.stats().batches == 0
+            list(made.take(5))
+            stats = made.stats()
+            assert stats.batches == 5
+            assert stats.transform_seconds >= 0.1
+            assert stats.wait_seconds >= 0.02
+            assert stats.gather_seconds >= 0
+            assert stats.ready >= 0
+            time.sleep(0.5)
+            assert made.stats().ready > 0
+
+
+class TestBounds:
+    def test_bytes_bound_what_is_made_ahead(self) -> None:
+        made = []
+
+        def large(batch: Any) -> Any:
+            made.append(0)
+            return {"x": [np.zeros(1000), (np.zeros(1000),)]}
+
+        with loader(transform=large, num_workers=1, prefetch_size=20, prefetch_bytes=64_000) as bounded:
+            next(bounded)
+            next(bounded)
+            time.sleep(0.5)
+            # What was issued before a batch was seen, and then four batches of 16,000 bytes.
+            assert len(made) <= 21 + 2
+            for _ in range(30):
+                next(bounded)
+            time.sleep(0.5)
+            assert len(made) <= 32 + 4
+
+    @pytest.mark.parametrize("name", ["prefetch_bytes", "prefetch_size", "num_workers"])
+    def test_zero_is_refused(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name}: expected at least 1, found 0"):
+            loader(**{name: 0})
+
+    @pytest.mark.parametrize(
+        ("name", "names"),
+        [("ragged", "'list', 'packed'"), ("on_error", "'raise', 'skip'"), ("worker_type", "'thread', 'process'")],
+    )
+    def test_other_names_are_refused(self, name: str, names: str) -> None:
+        with pytest.raises(ValueError, match=f"{name}: expected one of {names}, found 'x'"):
+            loader(**{name: "x"})
+        with pytest.raises(TypeError, match=f"{name}: expected one of {names}, found 3"):
+            loader(**{name: 3})

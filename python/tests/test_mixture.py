@@ -1,0 +1,213 @@
+"""Several data sets by share."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loaderx.dataloader import DataLoader, Mixture
+from loaderx.dataset import DenseDataset, RaggedDataset
+from loaderx.sampler import Sampler
+from loaderx.utils import from_iterator, from_numpy
+from numbers_stream import Numbers, drawn, flat
+from support import all_same, same
+
+FAR = 10**6
+
+
+def mixed(lengths: list[int], weights: list[float] | None, **options: Any) -> Mixture:
+    """Data sets "0", "1", ... whose records are their numbers, each set's from its own million on."""
+    components = {str(k): {"n": Numbers(length, k * FAR)} for k, length in enumerate(lengths)}
+    named = None if weights is None else {str(k): weight for k, weight in enumerate(weights)}
+    return Mixture(components, named, **options)
+
+
+def run(mixture: Mixture, count: int, **options: Any) -> list[list[int]]:
+    with DataLoader(mixture, 1, prefetch_size=1, **options) as loader:
+        return drawn(loader, count)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_shares_hold_over_any_run_of_steps(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 5))
+    lengths = data.draw(st.lists(st.integers(1, 200), min_size=count, max_size=count))
+    weights = data.draw(st.lists(st.floats(0, 100), min_size=count, max_size=count).filter(any))
+    batch, step = data.draw(st.integers(1, 17)), data.draw(st.integers(0, 10**6))
+    mode = data.draw(st.sampled_from(Sampler.Mode))
+    batches = run(mixed(lengths, weights), 12, batch_size=batch, step=step, mode=mode)
+    assert all(len(found) == batch for found in batches)
+    total: Counter[int] = Counter()
+    for number, found in enumerate(batches, 1):
+        total.update(record // FAR for record in found)
+        for k, weight in enumerate(weights):
+            assert abs(total[k] - number * batch * weight / sum(weights)) <= 2 + 2 * count
+            assert weight or not total[k]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_each_data_set_is_walked_as_if_alone(data: st.DataObject) -> None:
+    """Cyclic: as many records as a data set has, counted from its start, are all of them."""
+    lengths = data.draw(st.lists(st.integers(1, 20), min_size=2, max_size=4))
+    weights = [1.0 + k for k in range(len(lengths))]
+    records: dict[int, list[int]] = {k: [] for k in range(len(lengths))}
+    for batch in run(mixed(lengths, weights), 60, batch_size=data.draw(st.integers(1, 17))):
+        for record in batch:
+            records[record // FAR].append(record % FAR)
+    for k, length in enumerate(lengths):
+        counts = Counter(records[k])
+        assert max(counts.values(), default=0) - min((counts[i] for i in range(length)), default=0) <= 2
+        for start in range(0, len(records[k]) - 2 * length, length):
+            assert set(records[k][start : start + 2 * length]) == set(range(length))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_resume_and_ranks(data: st.DataObject) -> None:
+    lengths = data.draw(st.lists(st.integers(1, 50), min_size=1, max_size=3))
+    world, batch = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 17))
+    schedule = {3: {str(k): float(1 + k) for k in range(len(lengths))}}
+    mixture = mixed(lengths, None, schedule=schedule)
+    whole = run(mixture, 8, batch_size=batch)
+    cut = data.draw(st.integers(0, 7))
+    assert run(mixture, 8 - cut, batch_size=batch, step=cut) == whole[cut:]
+    parts = [run(mixture, 8, batch_size=batch, rank=r, world_size=world, uneven=True) for r in range(world)]
+    assert [flat(part[k] for part in parts) for k in range(8)] == whole
+
+
+def test_exact_shares() -> None:
+    for batch in run(mixed([100, 10, 5], [5, 3, 2], exact=True), 20, batch_size=10):
+        assert Counter(record // FAR for record in batch) == {0: 5, 1: 3, 2: 2}
+    with pytest.raises(ValueError, match="3"):
+        DataLoader(mixed([100, 10], [1, 2], exact=True), batch_size=10)
+
+
+def test_a_schedule_changes_the_weights_at_its_steps() -> None:
+    schedule = {4: {"0": 0.0, "1": 1.0}, 6: {"0": 1.0, "1": 0.0}}
+    batches = run(mixed([100, 100], [1, 1], schedule=schedule), 9, batch_size=10)
+    shares = [Counter(record // FAR for record in batch)[0] for batch in batches]
+    assert shares == [5, 5, 5, 5, 0, 0, 10, 10, 10]
+
+
+def test_without_weights_shares_follow_the_lengths() -> None:
+    batches = run(mixed([300, 100], None), 10, batch_size=40)
+    assert [Counter(record // FAR for record in batch)[0] for batch in batches] == [30] * 10
+
+
+def test_records_of_a_batch_are_mixed() -> None:
+    """No rank sees one data set alone, step after step."""
+    parts = [run(mixed([1000, 1000], [1, 1]), 50, batch_size=8, rank=r, world_size=2) for r in range(2)]
+    for part in parts:
+        share = sum(record < FAR for batch in part for record in batch) / 200
+        assert 0.3 < share < 0.7
+
+
+def test_tables_of_a_mixture() -> None:
+    mixture = mixed([100, 100], [1, 1], indices={"1": [5, 7]})
+    records = flat(run(mixture, 20, batch_size=10))
+    assert {record for record in records if record >= FAR} == {FAR + 5, FAR + 7}
+    assert len({record for record in records if record < FAR}) == 100
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """Two data sets of three streams, dense and ragged; record i of set k says (k, i)."""
+    components: dict[str, dict[str, Any]] = {}
+    for k, length in enumerate((40, 7)):
+        root = tmp_path / str(k)
+        from_numpy(root / "id", np.array([(k, i) for i in range(length)]), "raw")
+        from_numpy(root / "image", np.array([np.full((3, 5), 50 * k + i) for i in range(length)], np.uint8))
+        from_iterator(root / "token", [np.full(1 + (i + k) % 4, 50 * k + i) for i in range(length)], np.int64)
+        from_iterator(root / "shaped", [np.full((i % 3, 2), 50 * k + i) for i in range(length)], np.int64)
+        components[str(k)] = {
+            "id": DenseDataset(root / "id"),
+            "image": DenseDataset(root / "image"),
+            "token": RaggedDataset(root / "token"),
+            "shaped": RaggedDataset(root / "shaped"),
+        }
+    return components
+
+
+@pytest.mark.parametrize("ragged", ["list", "packed"])
+@pytest.mark.parametrize("batch_size", [1, 9, 64])
+def test_streams_of_a_mixture_line_up(stores: dict[str, dict[str, Any]], ragged: Any, batch_size: int) -> None:
+    with DataLoader(Mixture(stores, {"0": 2, "1": 1}), batch_size=batch_size, ragged=ragged) as loader:
+        for batch in loader.take(20):
+            ids = [tuple(record) for record in batch["id"].tolist()]
+            assert len(ids) == batch_size
+            assert same(batch["image"], np.array([np.full((3, 5), 50 * k + i) for k, i in ids], np.uint8))
+            tokens = [np.full(1 + (i + k) % 4, 50 * k + i) for k, i in ids]
+            shaped = [np.full((i % 3, 2), 50 * k + i) for k, i in ids]
+            if ragged == "list":
+                assert all_same(batch["token"], tokens)
+                assert all_same(batch["shaped"], shaped)
+                continue
+            assert same(batch["token"].values, np.concatenate(tokens))
+            assert same(batch["token"].offsets, np.cumsum([0, *map(len, tokens)]))
+            assert batch["token"].shapes is None
+            assert same(batch["shaped"].values, np.concatenate([record.reshape(-1) for record in shaped]))
+            assert batch["shaped"].shapes == [record.shape for record in shaped]
+
+
+def test_a_state_is_of_its_mixture() -> None:
+    mixtures = [
+        mixed([50, 40], [1, 1]),
+        mixed([50, 40], [1, 2]),
+        mixed([50, 40], [1, 1], exact=True),
+        mixed([50, 40], [1, 1], schedule={9: {"0": 1, "1": 0}}),
+        mixed([50, 41], [1, 1]),
+    ]
+    states = []
+    for mixture in mixtures:
+        with DataLoader(mixture, batch_size=10) as loader:
+            states.append(json.loads(json.dumps(loader.state_dict())))
+    for i, mixture in enumerate(mixtures):
+        for j, state in enumerate(states):
+            with DataLoader(mixture, batch_size=10) as loader:
+                if i == j:
+                    loader.load_state_dict(state)
+                    continue
+                with pytest.raises(ValueError, match="state: fingerprint: (length|selection): expected this loader's"):
+                    loader.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: Mixture({}), ValueError, "components: expected at least one data set, found none"),
+        (lambda: Mixture([1]), TypeError, "components: expected a mapping of names to streams, found list"),  # type: ignore[arg-type]
+        (lambda: mixed([1, 1], [1, -1]), ValueError, "weights: '1': expected a finite number of at least 0, found -1"),
+        (lambda: mixed([1, 1], [0, 0]), ValueError, "weights: expected a weight above 0, found"),
+        (lambda: mixed([1, 1], [1]), ValueError, r"weights: expected a weight for each of .*missing: \['1'\]"),
+        (lambda: mixed([1], [1], schedule={1: {"x": 1}}), ValueError, r"schedule: step 1: .*unknown: \['x'\]"),
+        (lambda: mixed([1], [1], schedule={-1: {"0": 1}}), ValueError, "schedule: step: expected at least 0, found -1"),
+        (lambda: mixed([1], [1], indices={"x": [0]}), ValueError, "indices: expected names of"),
+    ],
+)
+def test_mixtures_that_are_refused(make: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_data_sets_that_do_not_fit_together(stores: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    left = {"id": stores["0"]["id"]}
+    from_numpy(tmp_path / "other", np.zeros((4, 3)))
+    for right, text in (
+        ({"x": stores["1"]["id"]}, "expected streams of the same names in each"),
+        (
+            {"id": DenseDataset(tmp_path / "other")},
+            "components: stream 'id': expected .*dense.* as in 'a', found .* in 'b'",
+        ),
+        ({"id": stores["1"]["token"]}, "components: stream 'id': expected .*dense.* found .*ragged"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            DataLoader(Mixture({"a": left, "b": right}), batch_size=2)
+    with pytest.raises(ValueError, match="weights: expected None with a Mixture"):
+        DataLoader(Mixture({"a": left}), batch_size=2, weights=[1])
