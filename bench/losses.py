@@ -57,8 +57,16 @@ def writes(results: Results) -> Iterator[str]:
 def others(results: Results) -> Iterator[str]:
     for layer in ("cold", "sampler", "loader"):
         for peer in results.select(layer, role="peer"):
-            own = f"loaderx {'zstd' if 'zstd' in peer.engine else 'raw'}" if layer != "sampler" else "loaderx"
-            ours = results.find(layer, peer.workload, own, batch=peer.batch)
+            ours = results.find(layer, peer.workload, own_name(layer, peer), batch=peer.batch)
             if ours and peer.speed_beside(ours) > NOISE:
                 times = f"{peer.speed_beside(ours):.2f} times as fast as {ours.engine}"
                 yield f"- {layer}, {peer.workload}, batch {peer.batch:,}: {peer.engine} is {times}"
+
+
+def own_name(layer: str, peer: Result) -> str:
+    """The engine of this project that is to be compared with a peer."""
+    if layer == "sampler":
+        return "loaderx"
+    if peer.workload.endswith("augment"):
+        return "loaderx, processes"
+    return f"loaderx {'zstd' if 'zstd' in peer.engine else 'raw'}"

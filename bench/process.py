@@ -30,7 +30,7 @@ class Process:
     def __init__(self, layer: str, engine: Engine, path: Path, truth: Path, log: Path) -> None:
         self.engine = engine
         self.path = path
-        if engine.role == "limit":
+        if engine.role == "limit" and engine.native:
             command = [str(limit.program()), engine.module, str(path), str(truth)]
         else:
             start = {"layer": layer, "module": engine.module, "codec": engine.codec, "opening": engine.opening}

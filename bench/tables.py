@@ -127,8 +127,16 @@ def loaders(results: Results) -> str:
     for engine in results.engines("loader", workloads):
         found = [results.find("loader", workload, engine) for workload in workloads]
         role = next(result.role for result in found if result)
-        rows.append([shown(engine, role), *("" if r is None else f"{1 / r.seconds:,.1f}" for r in found)])
-    return table(["batches a second", *workloads], rows)
+        speeds = ["" if r is None else f"{1 / r.seconds:,.1f}" for r in found]
+        firsts = ["" if r is None else f"{median(r.first_seconds) * 1e3:,.0f}" for r in found]
+        memory = ["" if r is None or r.peak_bytes is None else f"{r.peak_bytes / MIB:,.0f}" for r in found]
+        rows.append([shown(engine, role), *speeds, *firsts, *memory])
+    kinds = [
+        f"{workload}, {kind}"
+        for kind in ("batches a second", "first batch, ms", "memory, MiB")
+        for workload in workloads
+    ]
+    return table(["loader", *kinds], rows)
 
 
 def versions(results: Results) -> str:

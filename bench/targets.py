@@ -9,11 +9,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from results import MIB, Result, Results
 
 DENSE = ("image256k", "vision147k", "patch12k", "token2k")
 MEMORY_BATCHES, MEMORY_BYTES = 3, 32 * MIB
+FIRST_SECONDS = 0.05
+PREFETCH, LOADER_BYTES = 4, 64 * MIB
+"""The default of `prefetch_size`, and what a loader may take beside its batches."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ def checks(results: Results) -> Iterator[Check]:
     yield from cold(results)
     yield memory(results)
     yield from ragged(results)
+    yield from loaders(results)
 
 
 def beside(results: Results, layer: str, workload: str, own: str, other: str, **fields: int) -> float | None:
@@ -136,6 +141,27 @@ def ragged(results: Results) -> Iterator[Check]:
         others = (f"loaderx 1.5.7 list {codec}", f"loaderx 2.8.19 packed {codec}")
         found = beside_best(results, "ragged", f"loaderx {own}", others)
         yield Check(f"ragged, {own}", "the better of 1.5.7 and 2.8.19", want, found)
+
+
+def loaders(results: Results) -> Iterator[Check]:
+    """Batches a second with the identity and with a transform, the first batch, and memory."""
+    for workload, other, want in (("vision147k", "loaderx 2.8.19 raw", 3.0), ("token2k", "loaderx 1.5.7 raw", 4.0)):
+        yield Check(f"loader, {workload}", other, want, beside(results, "loader", workload, "loaderx raw", other))
+        found = beside(results, "loader", workload, "loaderx zstd", "loaderx zstd, gathers alone")
+        yield Check(f"loader, {workload}, zstd", "the store's own gathers", 0.9, found)
+    augment = "patch12k, augment"
+    for own, other, want in (("processes", "torch, whole batches", 1.3), ("threads", "loaderx 1.5.7", 1.0)):
+        found = beside(results, "loader", augment, f"loaderx, {own}", other)
+        yield Check(f"loader with a transform, {own}", other, want, found)
+    mine = [result for result in results.select("loader", role="own") if result.workload != augment]
+    first = max((median(result.first_seconds) for result in mine), default=None)
+    yield Check("first batch of a loader, the worst", "50 ms", 1.0, None if first is None else FIRST_SECONDS / first)
+    allowed = [
+        ((PREFETCH + 3) * result.batch_bytes + LOADER_BYTES) / max(1, result.peak_bytes)
+        for result in mine
+        if result.peak_bytes is not None
+    ]
+    yield Check("memory of loaders, the worst", "7 batches + 64 MiB", 1.0, min(allowed, default=None))
 
 
 def main() -> None:

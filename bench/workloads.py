@@ -126,6 +126,8 @@ COLD = (
     Workload("cold2k", 1_000_000, "<i4", (512,), tokens),
 )
 
+AUGMENTED_WORKLOAD = Workload("patch12k", 20_000, "|u1", (3, 64, 64), images)
+
 LOADED = tuple(
     workload for workload in WORKLOADS if isinstance(workload, Workload) and workload.name in ("vision147k", "token2k")
 )

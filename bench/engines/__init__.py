@@ -9,8 +9,8 @@ it measures.
 """
 
 from engines.engine import Engine
-from engines.loaders import LOADERS
+from engines.loaders import AUGMENTED, LOADERS
 from engines.samplers import SAMPLERS
 from engines.stores import COLD, DENSE, RAGGED
 
-__all__ = ["COLD", "DENSE", "LOADERS", "RAGGED", "SAMPLERS", "Engine"]
+__all__ = ["AUGMENTED", "COLD", "DENSE", "LOADERS", "RAGGED", "SAMPLERS", "Engine"]

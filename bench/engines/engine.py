@@ -24,6 +24,8 @@ class Engine:
     """The engine whose store it reads, if it writes none."""
     role: str = "peer"
     """"own", "peer" or "limit"."""
+    native: bool = True
+    """For a limit: whether it is a part of the limit program, rather than an engine in Python."""
 
     @property
     def near(self) -> bool:

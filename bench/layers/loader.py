@@ -1,56 +1,88 @@
-"""The loader layer: batches of data and label streams end to end, the transform being the identity."""
+"""The loader layer: batches of data and label streams end to end, with the identity and with a transform in Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
-from engines import LOADERS
+from engines import AUGMENTED, LOADERS, Engine
+from process import EngineError, Process
 from session import Session, Team
-from workloads import LOADED, Workload
+from workloads import AUGMENTED_WORKLOAD, LOADED, Workload
 
 CHECKED = 4
 WARM = 12
 """More than any loader makes ahead."""
 FEWEST_BATCHES = 20
 MOST_BATCHES = 1_000
+OPENINGS = 5
 
 
 def run(session: Session) -> None:
     for workload in session.workloads(LOADED):
-        session.say(f"loader, {workload.name}: {workload.count:,} records of {workload.record_bytes:,} bytes")
-        with session.scratch() as truth:
-            workload.write_truth(truth)
-            with session.team("loader", workload.name, session.engines(LOADERS), truth) as team:
-                measure(session, team, workload)
+        compare(session, workload, workload.name, LOADERS)
+    for workload in session.workloads([AUGMENTED_WORKLOAD]):
+        compare(session, workload, f"{workload.name}, augment", AUGMENTED)
 
 
-def measure(session: Session, team: Team, workload: Workload) -> None:
+def compare(session: Session, workload: Workload, name: str, engines: Sequence[Engine]) -> None:
+    session.say(f"loader, {name}: {workload.count:,} records of {workload.record_bytes:,} bytes")
+    with session.scratch() as truth:
+        workload.write_truth(truth)
+        with session.team("loader", name, session.engines(engines), truth) as team:
+            measure(session, team, workload, name)
+
+
+def measure(session: Session, team: Team, workload: Workload, name: str) -> None:
     plan = session.plan
-    team.ask_all("write")
+    for process in list(team.processes):
+        if not process.engine.reads:
+            team.ask(process, "write")
     team.ask_all("open", batch=plan.batch)
     team.ask_all("check", batch=plan.batch, batches=CHECKED)
     trials = team.ask_all("measure", batches=CHECKED, warm=WARM)
     share = 2 * plan.seconds
-    counts = {name: int(min(MOST_BATCHES, max(FEWEST_BATCHES, share / trial))) for name, trial in trials.items()}
-    rounds: dict[str, list[float]] = {name: [] for name in counts}
+    counts = {engine: int(min(MOST_BATCHES, max(FEWEST_BATCHES, share / trial))) for engine, trial in trials.items()}
+    rounds: dict[str, list[float]] = {engine: [] for engine in counts}
     for number in range(plan.rounds):
         for process in team.turns(number):
-            name = process.engine.name
-            seconds = team.ask(process, "measure", batches=counts[name], warm=WARM)
+            engine = process.engine.name
+            seconds = team.ask(process, "measure", batches=counts[engine], warm=WARM)
             if seconds is not None:
-                rounds[name].append(seconds)
+                rounds[engine].append(seconds)
     team.ask_all("close")
-    for process in team.processes:
-        name = process.engine.name
+    firsts = [team.ask_all("first", batch=plan.batch) for _ in range(OPENINGS)]
+    for process in list(team.processes):
+        engine = process.engine.name
         session.write(
             kind="result",
             layer="loader",
-            workload=workload.name,
-            engine=name,
+            workload=name,
+            engine=engine,
             role=process.engine.role,
             version=process.version,
             batch=plan.batch,
             batch_bytes=plan.batch * workload.record_bytes,
-            rounds=rounds[name],
+            rounds=rounds[engine],
+            first_seconds=[first[engine] for first in firsts if engine in first],
+            peak_bytes=memory(session, name, process),
         )
-        session.say(f"  {name:<30}{1 / median(rounds[name]):>10,.1f} batches a second")
+        session.say(f"  {engine:<30}{1 / median(rounds[engine]):>10,.1f} batches a second")
+
+
+def memory(session: Session, workload: str, process: Process) -> int | None:
+    """Peak anonymous memory, in a fresh process."""
+    engine = process.engine
+    try:
+        fresh = Process("loader", engine, process.path, session.folder / "truth", session.out.with_suffix(".log"))
+    except EngineError as error:
+        session.skip("memory", workload, engine, error)
+        return None
+    try:
+        peak: int = fresh.ask("memory", batch=session.plan.batch)["peak_bytes"]
+        return peak
+    except EngineError as error:
+        session.skip("memory", workload, engine, error)
+        return None
+    finally:
+        fresh.end()

@@ -18,9 +18,9 @@ def write(path: Path, rows: npt.NDArray[Any], labels: npt.NDArray[Any], codec: s
     from_numpy(path / "label", labels, codec=codec)
 
 
-def open_loader(path: Path, batch: int) -> DataLoader:
+def open_loader(path: Path, batch: int, workers: int = 4, **options: Any) -> DataLoader:
     streams = {name: DenseDataset(path / name) for name in ("data", "label")}
-    return DataLoader(streams, batch_size=batch)
+    return DataLoader(streams, num_workers=workers, batch_size=batch, **options)
 
 
 def arrays(batch: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -5,7 +5,7 @@ They fetch a whole batch at once, or a record at a time for its default collate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,15 @@ class Streams(Dataset[Any]):
 
 
 class WholeBatches(Streams):
+    def __init__(self, path: Path, transform: Callable[[dict[str, Any]], dict[str, Any]] | None) -> None:
+        super().__init__(path)
+        self.transform = transform
+
     def __getitems__(self, indices: list[int]) -> dict[str, torch.Tensor]:
-        return {"data": torch.from_numpy(self.data[indices]), "label": torch.from_numpy(self.label[indices])}
+        batch = {"data": self.data[indices], "label": self.label[indices]}
+        if self.transform is not None:
+            batch = self.transform(batch)
+        return {name: torch.from_numpy(values) for name, values in batch.items()}
 
 
 class Endless(Sampler[list[int]]):
@@ -58,8 +65,8 @@ def write(path: Path, rows: npt.NDArray[Any], labels: npt.NDArray[Any], codec: s
     np.save(path / "label.npy", labels)
 
 
-def open_loader(path: Path, batch: int, *, whole: bool) -> Any:
-    streams = WholeBatches(path) if whole else Streams(path)
+def open_loader(path: Path, batch: int, *, whole: bool, transform: Any = None) -> Any:
+    streams = WholeBatches(path, transform) if whole else Streams(path)
     loader = DataLoader(
         streams,
         batch_sampler=Endless(len(streams), batch),
