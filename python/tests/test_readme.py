@@ -1,4 +1,4 @@
-"""The Python of README.md is run, block after block, as a reader would."""
+"""The Python of README.md and of the guides is run, block after block, as a reader would."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "docs/loader.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
     assert len(blocks) >= 2
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
-        # Line numbers of an error are those of the README.
+        # Line numbers of an error are those of the page.
         code = "\n" * text.count("\n", 0, block.start(1)) + block[1]
-        exec(compile(code, str(README), "exec"), namespace)
+        exec(compile(code, page, "exec"), namespace)
