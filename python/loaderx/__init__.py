@@ -8,7 +8,7 @@
 """
 
 from loaderx._core import __version__
-from loaderx.dataloader import DataLoader
+from loaderx.dataloader import DataLoader, Mixture
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.sampler import Sampler
@@ -35,6 +35,7 @@ __all__ = [
     "DataLoader",
     "DenseDataset",
     "MSDataset",
+    "Mixture",
     "Packed",
     "Problem",
     "RaggedDataset",

@@ -1,4 +1,4 @@
-"""The loader as its user sees it. Errors: `test_loader_errors.py`. Resuming: `test_state.py`. Ends: `test_pipeline.py`."""
+"""The loader as its user sees it. Errors: `test_loader_errors.py`. Resuming: `test_state.py`. Ends: `test_loader_ends.py`."""
 
 from __future__ import annotations
 
@@ -93,12 +93,7 @@ def test_many_steps_over_few_records(tmp_path: Path) -> None:
     with DenseDataset(tmp_path / "ds") as ds, DataLoader({"x": ds}, num_workers=2, batch_size=3) as loader:
         for batch in itertools.islice(loader, 10_000):
             assert batch["x"].tolist() == sampler.next().tolist()
-        pipeline = loader._pipeline
-        assert pipeline is not None
-        assert len(pipeline.results) <= 6
-        assert pipeline.tickets.qsize() <= 6
-        assert pipeline.arrivals.qsize() <= 12
-        assert loader.step == 10_000
+        assert loader.stats().ready <= 4
 
 
 def test_several_consumers_share_the_batches(streams: Any) -> None:
@@ -121,7 +116,7 @@ def test_several_consumers_share_the_batches(streams: Any) -> None:
 def test_an_iterator_of_itself_without_a_length(streams: Any) -> None:
     with DataLoader(streams, batch_size=5) as loader:
         assert iter(loader) is loader
-        with pytest.raises(TypeError, match=r"never ends, so it has no length; itertools\.islice"):
+        with pytest.raises(TypeError, match=r"never ends, so it has no length; loader\.take"):
             len(loader)
         assert loader
         assert repr(loader) == (
@@ -173,7 +168,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"mode": 3}, ValueError, "mode: expected one of"),
     ({"mode": "cyclic"}, TypeError, "mode"),
     ({"seed": -1}, ValueError, "seed: expected at least 0"),
-    ({"step": -1}, ValueError, "step: expected at least 0, found -1"),
+    ({"step": -1}, ValueError, "step: expected 0 to 9223372036854775807, found -1"),
     ({"step": 1.5}, TypeError, "step"),
     ({"step": 2**64}, ValueError, "step"),
     ({"transform": 5}, TypeError, "transform: expected a callable, found 5"),

@@ -72,7 +72,7 @@ def test_an_error_comes_at_its_step_as_the_same_object(streams: Any, make: Any, 
             assert loader.step == 5
         assert len(depths) == 1
         if sys.version_info >= (3, 11) and not isinstance(error, urllib.error.HTTPError):
-            assert error.__notes__ == ["at step 5 of the DataLoader"]
+            assert error.__notes__ == [f"at step 5 of the DataLoader, records {bad}"]
         loader.seek(6)
         assert steps(loader, 2) == unbroken(8)[6:]
 

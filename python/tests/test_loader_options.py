@@ -100,9 +100,9 @@ class TestSkip:
                 next(skipping)
 
     def test_it_ends_when_nothing_works(self) -> None:
-        with loader(on_error="skip", transform=Flaky(*range(100))) as skipping:
-            with pytest.raises(RuntimeError, match="the last 1000 steps failed, and none is skipped any more"):
-                next(skipping)
+        failing = loader(on_error="skip", transform=Flaky(*range(100)))
+        with failing, pytest.raises(RuntimeError, match="the last 1000 steps failed, and none is skipped any more"):
+            next(failing)
 
 
 class TestNotes:
@@ -111,9 +111,9 @@ class TestNotes:
             def __getitems__(self, indices: Any) -> Any:
                 raise OSError("no such disk")
 
-        with DataLoader({"n": Numbers(100), "b": Broken(100)}, batch_size=20) as broken:
-            with pytest.raises(OSError, match="no such disk") as caught:
-                next(broken)
+        broken = DataLoader({"n": Numbers(100), "b": Broken(100)}, batch_size=20)
+        with broken, pytest.raises(OSError, match="no such disk") as caught:
+            next(broken)
         if hasattr(caught.value, "__notes__"):
             (note,) = caught.value.__notes__
             assert note.startswith("at step 0 of the DataLoader, in stream 'b', records [")

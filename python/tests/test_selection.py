@@ -53,7 +53,7 @@ def test_a_split_of_a_store_in_every_form(tmp_path: Path) -> None:
         ({"indices": []}, ValueError, "indices: expected at least one record, found none"),
         ({"indices": [100]}, IndexError, "100"),
         ({"indices": [-101]}, IndexError, "-101"),
-        ({"indices": [0.5]}, TypeError, ""),
+        ({"indices": [0.5]}, TypeError, "selects no records"),
         ({"indices": [1, 2], "batch_size": 3}, ValueError, "3"),
         (
             {"weights": [1.0]},

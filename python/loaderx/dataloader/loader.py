@@ -212,7 +212,10 @@ class DataLoader(Closing):
                 if made.error is None:
                     return self._counts.delivered(made)
                 if not (self._skips_errors and isinstance(made.error, Exception)):
-                    self._fail(made.error)
+                    self._failure = made.error, made.error.__traceback__
+                    del made  # the error's traceback will hold this frame
+                    self._stop()
+                    self._raise_failure()
                 self._counts.skipped += 1
                 error = made.error
                 del made
@@ -258,11 +261,6 @@ class DataLoader(Closing):
                 self._stop()
             return pipeline
         return self._making
-
-    def _fail(self, error: BaseException) -> NoReturn:
-        self._failure = error, error.__traceback__
-        self._stop()
-        self._raise_failure()
 
     def _raise_failure(self) -> NoReturn:
         assert self._failure is not None

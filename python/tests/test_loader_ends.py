@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loaderx.dataloader import DataLoader, threads
+from loaderx.dataloader import DataLoader, making
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from support import run_python
@@ -39,8 +40,15 @@ def ds(path: Path) -> Iterator[DenseDataset]:
         yield ds
 
 
-def workers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("loaderx-")]
+def workers() -> list[str]:
+    """Names of the threads that loaders have: Python's own, and native ones."""
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("loaderx-")]
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it ended just now
+            name = (task / "comm").read_text().strip()
+            if name.startswith("loaderx-gather"):
+                names.append(name)
+    return names
 
 
 def soon(condition: Any) -> bool:
@@ -53,13 +61,22 @@ def soon(condition: Any) -> bool:
     return True
 
 
-def filled(ds: DenseDataset, **options: Any) -> DataLoader:
+def same(batch: Any) -> Any:
+    """A transform that does nothing, and that needs Python threads nonetheless."""
+    return batch
+
+
+@pytest.fixture(params=["native", "threads"])
+def kind(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What makes the batches: native threads alone, or Python threads behind them."""
+    return {} if request.param == "native" else {"transform": same}
+
+
+def filled(ds: DenseDataset, kind: dict[str, Any]) -> DataLoader:
     """A loader that has given one batch and then filled its queue."""
-    loader = DataLoader({"x": ds}, batch_size=8, **options)
+    loader = DataLoader({"x": ds}, batch_size=8, **kind)
     next(loader)
-    made = loader._pipeline
-    assert made is not None
-    assert soon(lambda: len(made.results) == 4 + 4)
+    assert soon(lambda: loader.stats().ready == (4 + 4 if kind else 4))
     return loader
 
 
@@ -70,11 +87,11 @@ def no_thread_is_left() -> Iterator[None]:
     assert soon(lambda: not workers())
 
 
-def test_threads_start_with_the_first_batch(ds: DenseDataset) -> None:
-    with DataLoader({"x": ds}, num_workers=3, batch_size=8) as loader:
+def test_threads_start_with_the_first_batch(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    with DataLoader({"x": ds}, num_workers=3, batch_size=8, **kind) as loader:
         assert not workers()
         next(loader)
-        assert len(workers()) == 3
+        assert soon(lambda: len(workers()) == (3 + 3 if kind else 3))
     assert not workers()
 
 
@@ -83,7 +100,7 @@ def test_prefetching_is_bounded(ds: DenseDataset) -> None:
     with DataLoader({"x": ds}, 2, 8, 3, transform=lambda batch: next(begun)) as loader:
         for step in range(5):
             next(loader)
-            assert soon(lambda: loader._pipeline is not None and len(loader._pipeline.results) == 2 + 3)
+            assert soon(lambda: loader.stats().ready == 2 + 3)
             time.sleep(0.01)
             assert next(begun) == step + 1 + 2 + 3
             begun = itertools.count(step + 1 + 2 + 3)
@@ -110,26 +127,26 @@ def test_nothing_is_held_but_what_is_ahead(ds: DenseDataset) -> None:
     assert soon(lambda: len(alive) == 0)
 
 
-def test_close(ds: DenseDataset) -> None:
-    filled(ds).close()
+def test_close(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    filled(ds, kind).close()
     assert not workers()
 
 
-def test_with_and_break(ds: DenseDataset) -> None:
-    with filled(ds) as loader:
+def test_with_and_break(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    with filled(ds, kind) as loader:
         for _ in loader:
             break
     assert not workers()
 
 
-def test_break_out_of_an_unnamed_loader(ds: DenseDataset) -> None:
-    for _ in DataLoader({"x": ds}, batch_size=8):
+def test_break_out_of_an_unnamed_loader(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    for _ in DataLoader({"x": ds}, batch_size=8, **kind):
         break
     assert soon(lambda: not workers())
 
 
-def test_the_last_reference(ds: DenseDataset) -> None:
-    loader = filled(ds)
+def test_the_last_reference(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    loader = filled(ds, kind)
     reference = weakref.ref(loader)
     del loader
     gc.collect()
@@ -137,8 +154,8 @@ def test_the_last_reference(ds: DenseDataset) -> None:
     assert soon(lambda: not workers())
 
 
-def test_a_cycle_is_collected(ds: DenseDataset) -> None:
-    loader = filled(ds)
+def test_a_cycle_is_collected(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    loader = filled(ds, kind)
     loader.self = loader  # type: ignore[attr-defined]
     reference = weakref.ref(loader)
     del loader
@@ -162,12 +179,58 @@ def test_a_loader_that_failed_is_collected(ds: DenseDataset) -> None:
     assert reference() is None
 
 
-def test_many_loaders(ds: DenseDataset) -> None:
-    for i in range(100):
-        loader = DataLoader({"x": ds}, batch_size=8)
+def test_many_loaders_leave_nothing(path: Path, kind: dict[str, Any]) -> None:
+    """Opened, read once and dropped, with their datasets: ten thousand where no Python threads start, which takes longest."""
+    code = """
+import gc, os, sys, threading, time
+from loaderx import DataLoader, DenseDataset
+
+def use(number):
+    with DenseDataset(sys.argv[1]) as ds:
+        loader = DataLoader({"x": ds}, num_workers=2, batch_size=8, **options)
         next(loader)
-        if i % 2:
+        if number % 2:
             loader.close()
+
+def counts():
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while len(os.listdir("/proc/self/task")) > 8 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    lines = open("/proc/self/status").read().splitlines()
+    memory = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), memory
+
+options = {} if sys.argv[2] == "native" else {"transform": lambda batch: batch}
+count = 10_000 if sys.argv[2] == "native" else 1_000
+for number in range(count // 5):
+    use(number)
+threads, files, memory = counts()
+for number in range(count):
+    use(number)
+after = counts()
+assert after[0] <= threads + 1, (threads, after)
+assert after[1] <= files, (files, after)
+assert after[2] <= memory + 4096, (memory, after)
+"""
+    done = run_python(code, str(path), "threads" if kind else "native", timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_cell_that_is_run_again_and_again(path: Path) -> None:
+    """As in a notebook: the same names are bound anew, and the loader of the last run is dropped while it is full."""
+    cell = """
+ds = DenseDataset(path)
+loader = DataLoader({"x": ds}, batch_size=8)
+for step, batch in enumerate(loader):
+    if step == 3:
+        break
+"""
+    namespace = {"DenseDataset": DenseDataset, "DataLoader": DataLoader, "path": path}
+    for _ in range(30):
+        exec(cell, namespace)
+    assert len(workers()) <= 2 * 4
+    namespace.clear()
 
 
 def test_close_does_not_wait_for_a_stuck_transform(ds: DenseDataset) -> None:
@@ -210,16 +273,16 @@ def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.Monk
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", fail_third)
-    with DataLoader({"x": ds}, batch_size=8) as loader:
+    with DataLoader({"x": ds}, batch_size=8, transform=same) as loader:
         with pytest.raises(RuntimeError, match="can't start new thread"):
             next(loader)
         monkeypatch.undo()
         assert next(loader)["x"].shape == (8, 64)
 
 
-def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset) -> None:
-    loaders = [filled(ds) for _ in range(3)]
-    threads.stop_all()
+def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset, kind: dict[str, Any]) -> None:
+    loaders = [filled(ds, kind) for _ in range(3)]
+    making.stop_all()
     assert not workers()
     assert [list(itertools.islice(loader, 99)) for loader in loaders] == [[], [], []]
 
@@ -242,8 +305,10 @@ import sys, threading, time
 from loaderx import DataLoader, DenseDataset
 ds = DenseDataset(sys.argv[1])
 how = sys.argv[2]
-transform = (lambda batch: time.sleep(3600)) if how == "stuck" else (lambda batch: batch)
-loader = DataLoader({"x": ds}, batch_size=8, transform=transform, timeout=0.2 if how == "stuck" else None)
+options = {"transform": lambda batch: batch} if sys.argv[3] == "threads" else {}
+if how == "stuck":
+    options = {"transform": lambda batch: time.sleep(3600), "timeout": 0.2}
+loader = DataLoader({"x": ds}, batch_size=8, **options)
 try:
     next(loader)
 except TimeoutError:
@@ -261,9 +326,9 @@ elif how == "thread":
 
 
 @pytest.mark.parametrize("how", ["at once", "full", "cycle", "stuck", "error", "thread"])
-def test_the_end_of_the_program(path: Path, how: str) -> None:
+def test_the_end_of_the_program(path: Path, how: str, kind: dict[str, Any]) -> None:
     for _ in range(20 if how == "at once" else 3):
-        done = run_python(EXIT, str(path), how)
+        done = run_python(EXIT, str(path), how, "threads" if kind else "native")
         assert done.stderr == ("a message\n" if how == "error" else "")
         assert done.returncode == (1 if how == "error" else 0)
         assert done.stdout == ""
@@ -272,7 +337,9 @@ def test_the_end_of_the_program(path: Path, how: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_killed_program_leaves_no_process(path: Path) -> None:
     code = EXIT + "\nprint('ready', flush=True)\ntime.sleep(3600)\n"
-    process = subprocess.Popen([sys.executable, "-c", code, str(path), "full"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path), "full", "native"], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.kill()
