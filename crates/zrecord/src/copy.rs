@@ -11,7 +11,7 @@
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
 #[cfg(target_arch = "x86_64")]
-use crate::prefetch::{LEAD, LINE, prefetch};
+use crate::prefetch::{LEAD, LINE, prefetch_once};
 
 /// How a destination is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn stream_lines<const DOWNWARDS: bool>(from: &[u8], to: &mut [u8]) {
     let (lines, rest) = from.as_chunks::<LINE>();
     let (places, rest_places) = to.as_chunks_mut::<LINE>();
     for (line, place) in lines.iter().zip(places) {
-        prefetch(line, LEAD, 1);
+        prefetch_once(line, LEAD, 1);
         let pairs = line.as_chunks::<WORD>().0.iter().zip(place.as_chunks_mut::<WORD>().0);
         let stream = |(word, place): (&[u8; WORD], _)| {
             // SAFETY: reads the 16 bytes of `word`, for which this load needs no alignment; `place` lies on a multiple of 16, as its line does.

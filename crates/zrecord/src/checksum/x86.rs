@@ -18,7 +18,7 @@ use std::arch::x86_64::{
 };
 
 use crate::copy::{Stores, meets_itself, stream};
-use crate::prefetch::{LEAD, LINE, prefetch};
+use crate::prefetch::{LEAD, LINE, prefetch, prefetch_once};
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 const WORD: usize = 16;
@@ -125,7 +125,7 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     if let Some((block, blocks)) = blocks.split_first() {
         let mut lanes = Lanes::of(block);
         lanes.add(state);
-        ask_between(first);
+        prefetch(first, LEAD, between(first));
         let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
         for (i, block) in blocks.iter().enumerate() {
             if i < leading {
@@ -160,7 +160,7 @@ unsafe fn copy_and_sum<const STREAMING: bool, const DOWNWARDS: bool>(
     else {
         return copy_and_sum_short(state, from, to, after);
     };
-    ask_between(from);
+    prefetch_once(from, LEAD, between(from));
     let mut lanes = Lanes::of(block);
     // SAFETY: as the caller promised, and blocks are multiples of a word.
     unsafe { lanes.copy::<STREAMING>(place) };
@@ -168,7 +168,7 @@ unsafe fn copy_and_sum<const STREAMING: bool, const DOWNWARDS: bool>(
     let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
     for (i, (block, place)) in blocks.iter().zip(places).enumerate() {
         if i < leading {
-            prefetch(block, FAR, BLOCK);
+            prefetch_once(block, FAR, BLOCK);
             if !STREAMING {
                 prefetch(place, FAR, BLOCK);
             }
@@ -328,10 +328,10 @@ unsafe fn put<const STREAMING: bool>(place: &mut [u8; WORD], word: __m128i) {
     }
 }
 
-/// Ask for what lies behind the bytes that the caller has asked for, and before those that the loop asks for.
+/// Bytes behind those that the caller has asked for, and before those that the loop asks for.
 #[inline]
-fn ask_between(bytes: &[u8]) {
-    prefetch(bytes, LEAD, bytes.len().min(FAR).saturating_sub(LEAD));
+fn between(bytes: &[u8]) -> usize {
+    bytes.len().min(FAR).saturating_sub(LEAD)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the instruction leaves the high half zero")]
