@@ -12,13 +12,25 @@ pub(crate) const LEAD: usize = 512;
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8], start: usize, length: usize) {
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in (0..length).step_by(LINE) {
-            // SAFETY: prefetching has no effect that a program can see, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(start + line).cast()) };
-        }
-    }
+    ask::<{ std::arch::x86_64::_MM_HINT_T0 }>(bytes, start, length);
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, start, length, LINE);
+    let _ = (bytes, start, length);
+}
+
+/// As [`prefetch`], for what is read once: it passes through the first cache only, and pushes nothing out of the others.
+#[inline]
+pub(crate) fn prefetch_once(bytes: &[u8], start: usize, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    ask::<{ std::arch::x86_64::_MM_HINT_NTA }>(bytes, start, length);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, start, length);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn ask<const HINT: i32>(bytes: &[u8], start: usize, length: usize) {
+    for line in (0..length).step_by(LINE) {
+        // SAFETY: prefetching has no effect that a program can see, whatever the address.
+        unsafe { std::arch::x86_64::_mm_prefetch::<HINT>(bytes.as_ptr().wrapping_add(start + line).cast()) };
+    }
 }

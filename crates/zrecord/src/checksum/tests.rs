@@ -110,6 +110,17 @@ fn long_inputs_at_every_alignment() {
 }
 
 #[test]
+fn copying_at_every_distance() {
+    for stores in [Stores::Cached, Stores::Streaming] {
+        crate::copy::tests::at_every_distance(|from, to| {
+            let sum = copy_crc32c_pair(from, to, b"after", stores);
+            crate::copy::finish(stores);
+            assert_eq!(sum, twin(from, b"after"), "{} bytes, {stores:?}", from.len());
+        });
+    }
+}
+
+#[test]
 fn every_bit_matters() {
     let bytes = noise(777);
     for (name, implementation) in implementations() {

@@ -17,8 +17,8 @@ use std::arch::x86_64::{
     _mm_extract_epi64, _mm_loadu_si128, _mm_set_epi64x, _mm_storeu_si128, _mm_xor_si128,
 };
 
-use crate::copy::{Stores, stream};
-use crate::prefetch::{LEAD, prefetch};
+use crate::copy::{Stores, meets_itself, stream};
+use crate::prefetch::{LEAD, LINE, prefetch, prefetch_once};
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 const WORD: usize = 16;
@@ -95,16 +95,23 @@ impl Kernel {
     pub(super) fn copy_and_sum(self, from: &[u8], to: &mut [u8], after: &[u8], stores: Stores) -> u32 {
         debug_assert_eq!(from.len(), to.len());
         match stores {
-            // SAFETY: `self` proves that the processor has both features.
-            Stores::Cached => unsafe { copy_and_sum::<false>(u32::MAX, from, to, after) },
+            // SAFETY: `self` proves that the processor has both features; nothing is streamed.
+            Stores::Cached => unsafe { copy_and_sum::<false, false>(u32::MAX, from, to, after) },
             Stores::Streaming => {
-                // Such stores need whole words of the destination.
-                let head = to.as_ptr().align_offset(WORD).min(to.len());
+                // Such stores need whole words of the destination, and are quicker where they fill whole lines.
+                let head = to.as_ptr().align_offset(LINE).min(to.len());
                 let ((head, from), (place, to)) = (from.split_at(head), to.split_at_mut(head));
                 place.copy_from_slice(head);
-                // SAFETY: as above.
-                // Behind `head` the destination is aligned.
-                unsafe { copy_and_sum::<true>(by_instruction(u32::MAX, head), from, to, after) }
+                let downwards = meets_itself(from, to);
+                // SAFETY: `self`, as above; behind `head` the destination is aligned.
+                unsafe {
+                    let state = by_instruction(u32::MAX, head);
+                    if downwards {
+                        copy_and_sum::<true, true>(state, from, to, after)
+                    } else {
+                        copy_and_sum::<true, false>(state, from, to, after)
+                    }
+                }
             }
         }
     }
@@ -116,8 +123,9 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     let mut rest = first;
     let (blocks, behind) = first.as_chunks::<BLOCK>();
     if let Some((block, blocks)) = blocks.split_first() {
-        let mut lanes = Lanes::begin(state, block);
-        ask_between(first);
+        let mut lanes = Lanes::of(block);
+        lanes.add(state);
+        prefetch(first, LEAD, between(first));
         let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
         for (i, block) in blocks.iter().enumerate() {
             if i < leading {
@@ -135,27 +143,38 @@ fn sum(first: &[u8], second: &[u8]) -> u32 {
     !by_instruction(by_instruction(state, rest), second)
 }
 
+/// As long as each other. `DOWNWARDS`: see `meets_itself`.
+///
+/// # Safety
 /// Where it streams, `to` lies on a multiple of 16.
 #[target_feature(enable = "sse4.2,pclmulqdq")]
-fn copy_and_sum<const STREAMING: bool>(state: u32, from: &[u8], to: &mut [u8], after: &[u8]) -> u32 {
+unsafe fn copy_and_sum<const STREAMING: bool, const DOWNWARDS: bool>(
+    state: u32,
+    from: &[u8],
+    to: &mut [u8],
+    after: &[u8],
+) -> u32 {
     let (blocks, behind) = from.as_chunks::<BLOCK>();
     let (places, place_behind) = to.as_chunks_mut::<BLOCK>();
     let (Some((block, blocks)), Some((place, places))) = (blocks.split_first(), places.split_first_mut())
     else {
         return copy_and_sum_short(state, from, to, after);
     };
-    let mut lanes = Lanes::begin(state, block);
-    place.copy_from_slice(block);
-    ask_between(from);
+    prefetch_once(from, LEAD, between(from));
+    let mut lanes = Lanes::of(block);
+    // SAFETY: as the caller promised, and blocks are multiples of a word.
+    unsafe { lanes.copy::<STREAMING>(place) };
+    lanes.add(state);
     let leading = blocks.len().saturating_sub(LEAD_BLOCKS);
     for (i, (block, place)) in blocks.iter().zip(places).enumerate() {
         if i < leading {
-            prefetch(block, FAR, BLOCK);
+            prefetch_once(block, FAR, BLOCK);
             if !STREAMING {
                 prefetch(place, FAR, BLOCK);
             }
         }
-        lanes.fold_and_copy::<STREAMING>(block, place);
+        // SAFETY: as the caller promised, and blocks are multiples of a word.
+        unsafe { lanes.fold_and_copy::<STREAMING, DOWNWARDS>(block, place) };
     }
     let (words, rest) = behind.as_chunks::<WORD>();
     let mut all = lanes.join();
@@ -192,17 +211,36 @@ fn by_instruction(state: u32, bytes: &[u8]) -> u32 {
 struct Lanes([__m128i; LANES]);
 
 impl Lanes {
-    /// At the first block of an input, with what came before it.
+    /// The first block of an input.
     #[inline]
-    #[target_feature(enable = "sse4.2,pclmulqdq")]
-    fn begin(state: u32, block: &[u8; BLOCK]) -> Self {
+    #[target_feature(enable = "sse4.2")]
+    fn of(block: &[u8; BLOCK]) -> Self {
         let mut lanes = [_mm_cvtsi64_si128(0); LANES];
         for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<WORD>().0) {
             *lane = load(word);
         }
-        let [first, ..] = &mut lanes;
-        *first = _mm_xor_si128(*first, _mm_cvtsi64_si128(i64::from(state)));
         Self(lanes)
+    }
+
+    /// Write the block that the lanes are.
+    ///
+    /// # Safety
+    /// As for [`put`], of each word.
+    #[inline]
+    #[target_feature(enable = "sse4.2")]
+    unsafe fn copy<const STREAMING: bool>(&self, place: &mut [u8; BLOCK]) {
+        for (lane, place) in self.0.iter().zip(place.as_chunks_mut::<WORD>().0) {
+            // SAFETY: the caller's promise.
+            unsafe { put::<STREAMING>(place, *lane) };
+        }
+    }
+
+    /// What came before the first block.
+    #[inline]
+    #[target_feature(enable = "sse4.2")]
+    fn add(&mut self, state: u32) {
+        let [first, ..] = &mut self.0;
+        *first = _mm_xor_si128(*first, _mm_cvtsi64_si128(i64::from(state)));
     }
 
     #[inline]
@@ -214,20 +252,25 @@ impl Lanes {
     }
 
     /// What is copied is what was summed: one load serves both.
+    ///
+    /// # Safety
+    /// As for [`put`], of each word.
     #[inline]
     #[target_feature(enable = "sse4.2,pclmulqdq")]
-    fn fold_and_copy<const STREAMING: bool>(&mut self, block: &[u8; BLOCK], place: &mut [u8; BLOCK]) {
+    unsafe fn fold_and_copy<const STREAMING: bool, const DOWNWARDS: bool>(
+        &mut self,
+        block: &[u8; BLOCK],
+        place: &mut [u8; BLOCK],
+    ) {
         let words = block.as_chunks::<WORD>().0.iter().zip(place.as_chunks_mut::<WORD>().0);
-        for (lane, (word, place)) in self.0.iter_mut().zip(words) {
+        let lanes = self.0.iter_mut().zip(words);
+        let step = |(lane, (word, place)): (&mut __m128i, (&[u8; WORD], &mut [u8; WORD]))| {
             let word = load(word);
             *lane = fold(*lane, pair(OVER_BLOCK), word);
-            if STREAMING {
-                // SAFETY: `copy_and_sum` is given an aligned destination then, and blocks are multiples of a word.
-                unsafe { stream(place, word) };
-            } else {
-                store(place, word);
-            }
-        }
+            // SAFETY: the caller's promise.
+            unsafe { put::<STREAMING>(place, word) };
+        };
+        if DOWNWARDS { lanes.rev().for_each(step) } else { lanes.for_each(step) }
     }
 
     #[inline]
@@ -271,17 +314,24 @@ fn load(word: &[u8; WORD]) -> __m128i {
     unsafe { _mm_loadu_si128(word.as_ptr().cast()) }
 }
 
+/// # Safety
+/// Where it streams, `place` lies on a multiple of 16.
 #[inline]
 #[target_feature(enable = "sse4.2")]
-fn store(place: &mut [u8; WORD], word: __m128i) {
-    // SAFETY: writes the 16 bytes of `place`; this store needs no alignment.
-    unsafe { _mm_storeu_si128(place.as_mut_ptr().cast(), word) };
+unsafe fn put<const STREAMING: bool>(place: &mut [u8; WORD], word: __m128i) {
+    if STREAMING {
+        // SAFETY: the caller's promise.
+        unsafe { stream(place, word) };
+    } else {
+        // SAFETY: writes the 16 bytes of `place`; this store needs no alignment.
+        unsafe { _mm_storeu_si128(place.as_mut_ptr().cast(), word) };
+    }
 }
 
-/// Ask for what lies behind the bytes that the caller has asked for, and before those that the loop asks for.
+/// Bytes behind those that the caller has asked for, and before those that the loop asks for.
 #[inline]
-fn ask_between(bytes: &[u8]) {
-    prefetch(bytes, LEAD, bytes.len().min(FAR).saturating_sub(LEAD));
+fn between(bytes: &[u8]) -> usize {
+    bytes.len().min(FAR).saturating_sub(LEAD)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the instruction leaves the high half zero")]

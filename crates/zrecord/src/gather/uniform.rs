@@ -8,7 +8,7 @@ use crate::copy::{Stores, copy};
 use crate::format::{Entry, Header, Sum};
 use crate::open::Open;
 use crate::options::Verify;
-use crate::prefetch::{LEAD, prefetch};
+use crate::prefetch::{LEAD, prefetch_once};
 use crate::storage::{ColumnView, Entered, Map, Mapped};
 use crate::uniform::Uniform;
 
@@ -95,7 +95,7 @@ impl<'a> RowReader<'a> {
     fn prefetch(&self, record: u64) {
         let entry = self.uniform.entry(record);
         if let Some(Chunk::Map(map)) = self.chunks.last(entry.chunk.into()) {
-            prefetch(map, entry.offset as usize, LEAD.min(entry.stored as usize));
+            prefetch_once(map, entry.offset as usize, LEAD.min(entry.stored as usize));
         }
         if let Some(sums) = &self.sums {
             sums.prefetch(record);
