@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use zloader::{Rank, Table};
 use zsampler::Mode;
@@ -42,6 +42,59 @@ impl Draws {
             let mode = Mode::try_from(mode)?;
             let sampler = zsampler::Sampler::new(length, batch_size, mode, seed)?;
             zloader::Draws::sampled(sampler, Rank { rank, world_size }, table.map(Table::new))
+        })?;
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// Draws in proportion to `weights`, one a record (with `table`: one an entry of it). ValueError as in `sampled`, and for weights that
+    /// are none.
+    #[staticmethod]
+    #[pyo3(signature = (weights, batch_size, seed, rank = 0, world_size = 1, table = None))]
+    fn weighted(
+        py: Python<'_>,
+        weights: PyReadonlyArray1<'_, f64>,
+        batch_size: u64,
+        seed: u64,
+        rank: u64,
+        world_size: u64,
+        table: Option<Numbers<'_>>,
+    ) -> PyResult<Self> {
+        let weights = weights.as_slice()?;
+        let table = table.as_ref().map(Numbers::as_slice).transpose()?;
+        let core = detached(py, || {
+            let weighted = zsampler::Weighted::new(weights, batch_size, seed)?;
+            zloader::Draws::weighted(weighted, Rank { rank, world_size }, table.map(Table::new))
+        })?;
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// Draws from several components of these lengths by share; `schedule` has (step, shares from there on), the first for step 0.
+    ///
+    /// With `exact`, each batch has the same number of records of a component. `tables` has one entry a component, None for one without;
+    /// None: no tables. ValueError as in `sampled`, and for what is no schedule of shares.
+    #[staticmethod]
+    #[pyo3(signature = (lengths, batch_size, mode, seed, schedule, exact = false, rank = 0, world_size = 1, tables = None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
+    fn mixed(
+        py: Python<'_>,
+        lengths: Vec<u64>,
+        batch_size: u64,
+        mode: i64,
+        seed: u64,
+        schedule: Vec<(u64, Vec<f64>)>,
+        exact: bool,
+        rank: u64,
+        world_size: u64,
+        tables: Option<Vec<Option<Numbers<'_>>>>,
+    ) -> PyResult<Self> {
+        let tables = tables.unwrap_or_else(|| lengths.iter().map(|_| None).collect());
+        let tables = tables.iter().map(|table| table.as_ref().map(Numbers::as_slice).transpose());
+        let tables = tables.collect::<PyResult<Vec<Option<&[u64]>>>>()?;
+        let core = detached(py, || {
+            let mode = Mode::try_from(mode)?;
+            let mixture = zsampler::Mixture::new(&lengths, batch_size, mode, seed, &schedule, exact)?;
+            let tables = tables.into_iter().map(|table| table.map(Table::new)).collect();
+            zloader::Draws::mixed(mixture, Rank { rank, world_size }, tables)
         })?;
         Ok(Self { core: Arc::new(core) })
     }

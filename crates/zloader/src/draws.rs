@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zsampler::{MAX_STEP, Sampler};
+use zsampler::{MAX_STEP, Mixture, Sampler, Weighted};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -19,20 +19,6 @@ pub struct Rank {
 impl Rank {
     /// The only one.
     pub const ALONE: Self = Self { rank: 0, world_size: 1 };
-
-    /// Its places of a batch.
-    fn share(self, batch_size: u64) -> Result<Range<u64>> {
-        let Self { rank, world_size } = self;
-        if rank >= world_size {
-            return Err(Error::InvalidArgument(format!("there is no rank {rank} of {world_size}")));
-        }
-        let end = |rank: u64| {
-            // At most `batch_size`.
-            u64::try_from(u128::from(batch_size) * u128::from(rank) / u128::from(world_size))
-                .unwrap_or(batch_size)
-        };
-        Ok(end(rank)..end(rank + 1))
-    }
 }
 
 /// What a step reads.
@@ -57,16 +43,36 @@ pub struct Draws {
 #[derive(Debug)]
 enum Order {
     Sampled(Sampler),
+    Weighted(Weighted),
+    Mixed(Mixture),
 }
 
 impl Draws {
     /// The batches of a sampler; with a table, its indices are places in that.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a rank that isn't, or a table that is not as long as the sampler's space.
+    /// [`Error::Order`] for a rank that isn't; [`Error::InvalidArgument`] for a table that is not as long as the sampler's space.
     pub fn sampled(sampler: Sampler, rank: Rank, table: Option<Table>) -> Result<Self> {
         let (length, batch_size) = (sampler.length(), sampler.batch_size());
         Self::new(Order::Sampled(sampler), batch_size, rank, &[length], vec![table])
+    }
+
+    /// Draws in proportion to weights; with a table, indices are places in that.
+    ///
+    /// # Errors
+    /// As [`Draws::sampled`].
+    pub fn weighted(weighted: Weighted, rank: Rank, table: Option<Table>) -> Result<Self> {
+        let (length, batch_size) = (weighted.length(), weighted.batch_size());
+        Self::new(Order::Weighted(weighted), batch_size, rank, &[length], vec![table])
+    }
+
+    /// Draws from several components by share; a component with a table has places in that for indices.
+    ///
+    /// # Errors
+    /// As [`Draws::sampled`], and [`Error::InvalidArgument`] if there is not one entry in `tables` for each component.
+    pub fn mixed(mixture: Mixture, rank: Rank, tables: Vec<Option<Table>>) -> Result<Self> {
+        let (lengths, batch_size) = (mixture.lengths().to_vec(), mixture.batch_size());
+        Self::new(Order::Mixed(mixture), batch_size, rank, &lengths, tables)
     }
 
     fn new(
@@ -86,7 +92,7 @@ impl Draws {
                 return Err(Error::InvalidArgument(why));
             }
         }
-        let share = rank.share(batch_size)?;
+        let share = zsampler::share(batch_size, rank.rank, rank.world_size)?;
         let too_large = |_| Error::OutOfMemory { bytes: batch_size.saturating_mul(8) };
         let count = usize::try_from(share.end - share.start).map_err(too_large)?;
         Ok(Self { order, share, count, tables })
@@ -112,16 +118,37 @@ impl Draws {
         if step > MAX_STEP {
             return Err(zsampler::Error::StepTooLarge { step }.into());
         }
-        let mut indices = zeros(self.count)?;
-        match &self.order {
+        let (mut indices, start) = (zeros(self.count)?, self.share.start);
+        let sources = match &self.order {
             Order::Sampled(sampler) => {
-                sampler.fill_range(step, self.share.start, &mut indices)?;
-                if let Some(Some(table)) = self.tables.first() {
-                    indices.iter_mut().try_for_each(|index| table.look_up(index))?;
-                }
-                Ok(Drawn { indices, sources: None })
+                sampler.fill_range(step, start, &mut indices)?;
+                None
+            }
+            Order::Weighted(weighted) => {
+                weighted.fill_range(step, start, &mut indices)?;
+                None
+            }
+            Order::Mixed(mixture) => {
+                let mut sources = zeros(self.count)?;
+                mixture.fill_range(step, start, &mut sources, &mut indices)?;
+                Some(sources)
+            }
+        };
+        self.look_up(sources.as_deref(), &mut indices)?;
+        Ok(Drawn { indices, sources })
+    }
+
+    /// Put records in the place of places in tables.
+    fn look_up(&self, sources: Option<&[u32]>, indices: &mut [u64]) -> Result<()> {
+        if let [table] = &self.tables[..] {
+            return table.iter().try_for_each(|table| indices.iter_mut().try_for_each(|i| table.look_up(i)));
+        }
+        for (index, &source) in indices.iter_mut().zip(sources.unwrap_or_default()) {
+            if let Some(Some(table)) = self.tables.get(source as usize) {
+                table.look_up(index)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -163,6 +190,36 @@ mod tests {
         assert_eq!(draws.draw(0).unwrap(), Drawn { indices: vec![9, 1 << 40], sources: None });
         assert_eq!(draws.draw(1).unwrap().indices, [4, 9]);
         assert!(Draws::sampled(sampler, Rank::ALONE, Some(Table::new(&[1]))).is_err());
+    }
+
+    #[test]
+    fn ranks_share_what_is_weighted_or_mixed() {
+        let weighted = Weighted::new(&[1.0, 0.0, 2.5], 9, 5).unwrap();
+        let mixture =
+            Mixture::new(&[30, 7, 100], 9, Mode::Cyclic, 5, &[(0, vec![1.0, 2.0, 3.0])], false).unwrap();
+        for world_size in [1, 2, 4, 10] {
+            let ranks = || (0..world_size).map(|rank| Rank { rank, world_size });
+            for step in [0, 8, MAX_STEP] {
+                let part = |rank| Draws::weighted(weighted.clone(), rank, None).unwrap().draw(step).unwrap();
+                let parts: Vec<u64> = ranks().flat_map(|rank| part(rank).indices).collect();
+                assert_eq!(parts, weighted.batch_at(step));
+                let tables = || vec![None, Some(Table::new(&[70, 71, 72, 73, 74, 75, 76])), None];
+                let part = |rank| Draws::mixed(mixture.clone(), rank, tables()).unwrap().draw(step).unwrap();
+                let (sources, mut indices) = mixture.batch_at(step);
+                for (index, _) in indices.iter_mut().zip(&sources).filter(|(_, source)| **source == 1) {
+                    *index += 70;
+                }
+                let parts: Vec<u64> = ranks().flat_map(|rank| part(rank).indices).collect();
+                assert_eq!(parts, indices);
+                let parts: Vec<u32> = ranks().flat_map(|rank| part(rank).sources.unwrap()).collect();
+                assert_eq!(parts, sources);
+            }
+        }
+        assert_eq!(
+            Draws::mixed(mixture.clone(), Rank::ALONE, vec![None, None, None]).unwrap().components(),
+            3
+        );
+        assert!(Draws::mixed(mixture, Rank::ALONE, vec![None]).is_err());
     }
 
     #[test]
