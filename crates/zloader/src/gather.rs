@@ -244,3 +244,112 @@ fn cut(memory: &mut [u8], lengths: impl Iterator<Item = usize>) -> Vec<&mut [u8]
     }
     places
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zrecord::{Codec, Options, Records};
+
+    /// What record `i` of component `k` holds: as many bytes as `length` says.
+    fn record(k: u8, i: u64, length: usize) -> Vec<u8> {
+        (0..length).map(|at| k ^ u8::try_from((i + at as u64) % 251).unwrap()).collect()
+    }
+
+    fn uneven(i: u64) -> usize {
+        usize::try_from(i * 7 % 23).unwrap()
+    }
+
+    /// A store of 40 records; one in two of them has shapes.
+    fn store(home: &tempfile::TempDir, k: u8, length: impl Fn(u64) -> usize, shaped: bool) -> Arc<Store> {
+        let codec = if k == 0 { Codec::Raw } else { Codec::Zstd };
+        let path = home.path().join(format!("{k}-{shaped}"));
+        let store = Store::create(&path, Options::new().codec(codec)).unwrap();
+        let records: Vec<Vec<u8>> = (0..40).map(|i| record(k, i, length(i))).collect();
+        let slices = records.iter().map(Vec::as_slice).collect();
+        store.append(&Records::list(slices), shaped.then(shapes).as_deref()).unwrap();
+        Arc::new(store)
+    }
+
+    fn shapes() -> Vec<Shape> {
+        (0..40).map(|i| Shape([2, i, 1, 0, 0, 0, 0, 0])).collect()
+    }
+
+    fn drawn(mixed: bool, only: Option<u32>) -> Drawn {
+        let indices: Vec<u64> = (0..64).map(|place| place * 17 % 40).collect();
+        let sources = (0..64).map(|place| only.unwrap_or(place * place % 3)).collect();
+        Drawn { indices, sources: mixed.then_some(sources) }
+    }
+
+    fn naive(drawn: &Drawn, length: impl Fn(u64) -> usize) -> Vec<Vec<u8>> {
+        let source =
+            |place| drawn.sources.as_ref().map_or(0, |sources| u8::try_from(sources[place]).unwrap());
+        drawn.indices.iter().enumerate().map(|(place, &i)| record(source(place), i, length(i))).collect()
+    }
+
+    fn cases() -> Vec<Drawn> {
+        let mut cases =
+            vec![drawn(false, None), drawn(true, None), drawn(true, Some(1)), drawn(true, Some(0))];
+        cases.extend([false, true].map(|mixed| Drawn { indices: vec![], sources: mixed.then(Vec::new) }));
+        cases
+    }
+
+    #[test]
+    fn rows_of_any_component() {
+        for row in [0, 1, 24, 5000] {
+            let home = tempfile::tempdir().unwrap();
+            let stores: Vec<_> = (0..3).map(|k| store(&home, k, |_| row, false)).collect();
+            let stream = Stream::Rows { stores, row };
+            for drawn in cases() {
+                let Batch::Rows(memory) = stream.gather(&drawn).unwrap() else { panic!("no rows") };
+                assert_eq!(memory.as_slice(), naive(&drawn, |_| row).concat());
+                assert_eq!(stream.expected(drawn.indices.len()), Some(memory.len() as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn packed_records_of_any_component() {
+        let home = tempfile::tempdir().unwrap();
+        let stores: Vec<_> = (0..3).map(|k| store(&home, k, uneven, k == 2)).collect();
+        let stream = Stream::Packed { stores };
+        for drawn in cases() {
+            let Batch::Packed(found) = stream.gather(&drawn).unwrap() else { panic!("not packed") };
+            let expected = naive(&drawn, uneven);
+            assert_eq!(found.values.as_slice(), expected.concat());
+            let ends = found.offsets.windows(2).map(|ends| ends[1] - ends[0]);
+            assert!(ends.eq(expected.iter().map(|record| i64::try_from(record.len()).unwrap())));
+            assert_eq!(found.offsets.len(), drawn.indices.len() + 1);
+            let Some(sources) = drawn.sources.filter(|sources| sources.contains(&2)) else {
+                assert!(found.shapes.is_none());
+                continue;
+            };
+            let shape = |(&source, &i): (&u32, &u64)| {
+                if source == 2 { shapes()[usize::try_from(i).unwrap()] } else { Shape::default() }
+            };
+            let expected: Vec<Shape> = sources.iter().zip(&drawn.indices).map(shape).collect();
+            assert_eq!(found.shapes.unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let even = |k| store(&home, k, |_| 8, false);
+        let uneven = store(&home, 2, |i| if i == 17 { 7 } else { 8 }, true);
+        let stream = Stream::Rows { stores: vec![even(0), even(1), uneven], row: 8 };
+        let error = stream.gather(&drawn(true, None)).unwrap_err();
+        let short = Drawn { indices: vec![3, 17], sources: Some(vec![0, 2]) };
+        assert!(stream.gather(&drawn(true, Some(1))).is_ok());
+        for error in [error, stream.gather(&short).unwrap_err()] {
+            assert!(matches!(error, Error::Store(zrecord::Error::LengthMismatch { .. })), "{error}");
+        }
+        for (index, source) in [(40, 0), (0, 3)] {
+            let beyond = Drawn { indices: vec![0, index], sources: Some(vec![0, source]) };
+            assert!(stream.gather(&beyond).is_err());
+        }
+        assert!(matches!(
+            rows(&[], usize::MAX, 2).map(|memory| memory.len()),
+            Err(Error::OutOfMemory { .. })
+        ));
+    }
+}

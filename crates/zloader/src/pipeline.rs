@@ -69,6 +69,7 @@ struct Shared {
     /// For takers: a step is ready, or a thread has ended.
     news: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    processors: usize,
 }
 
 impl std::fmt::Debug for Shared {
@@ -94,6 +95,7 @@ impl Pipeline {
             room: Condvar::new(),
             news: Condvar::new(),
             threads: Mutex::new(Vec::new()),
+            processors: thread::available_parallelism().map_or(1, usize::from),
         };
         // Dropping it stops the threads that are there.
         let pipeline = Self { shared: Arc::new(shared), process: process::id() };
@@ -222,8 +224,9 @@ impl Shared {
         drop(forgotten);
     }
 
-    /// The next step, as soon as it may be begun; `None` once the pipeline is stopped.
-    fn begin(&self) -> Option<u64> {
+    /// The next step, as soon as it may be begun, and whether as many as there are processors are begun then; `None` once the pipeline
+    /// is stopped.
+    fn begin(&self) -> Option<(u64, bool)> {
         let mut state = self.lock();
         loop {
             if state.stopped {
@@ -234,7 +237,7 @@ impl Shared {
                 if state.may_begin() {
                     self.room.notify_one();
                 }
-                return Some(step);
+                return Some((step, state.begun() >= self.processors));
             }
             state = wait(&self.room, state, None);
         }
@@ -252,8 +255,10 @@ impl Shared {
 /// A thread's life.
 fn work(leaving: &Leaving) {
     let shared = &*leaving.0;
-    while let Some(step) = shared.begin() {
-        let made = caught(|| Ok(shared.make.make(step)));
+    while let Some((step, crowded)) = shared.begin() {
+        let make = || Ok(shared.make.make(step));
+        // A gather is shared by all processors, unless each of them has a step of its own: to share takes longer then.
+        let made = caught(|| if crowded { zrecord::on_this_thread(make) } else { make() });
         shared.finish(made.unwrap_or_else(|error| Made::failed(step, None, error)));
     }
 }

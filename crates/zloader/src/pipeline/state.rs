@@ -54,6 +54,10 @@ impl State {
         self.ready.len()
     }
 
+    pub(super) fn begun(&self) -> usize {
+        self.begun.len()
+    }
+
     /// Whether the next step may be begun. Until the size of a step is known, one is made alone.
     pub(super) fn may_begin(&self) -> bool {
         if self.stopped || self.has_ended() {
