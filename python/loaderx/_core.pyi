@@ -202,3 +202,97 @@ class Sampler:
     def seek(self, step: int) -> None: ...
     def next_draw(self, index: int, step: int) -> tuple[int, int] | None:
         """(step, place in the batch) of the first draw of `index` at or after `step`; None for iid, where it is not known without drawing."""
+
+@final
+class Draws:
+    """Which records a step reads, for one rank. A pure function of the step.
+
+    A rank has the places floor(B * rank / W) to floor(B * (rank + 1) / W) of the batch. A table (uint64) has the records that indices stand for;
+    it is copied.
+    """
+
+    @staticmethod
+    def sampled(
+        length: int,
+        batch_size: int,
+        mode: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        table: npt.NDArray[np.uint64] | None = None,
+    ) -> Draws:
+        """The batches of `Sampler(length, batch_size, mode, seed)`; a table has `length` entries."""
+    @staticmethod
+    def weighted(
+        weights: npt.NDArray[np.float64],
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        table: npt.NDArray[np.uint64] | None = None,
+    ) -> Draws:
+        """In proportion to `weights`, one a record, or one an entry of the table."""
+    @staticmethod
+    def mixed(
+        lengths: Sequence[int],
+        batch_size: int,
+        mode: int,
+        seed: int,
+        schedule: Sequence[tuple[int, Sequence[float]]],
+        exact: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        tables: Sequence[npt.NDArray[np.uint64] | None] | None = None,
+    ) -> Draws:
+        """From several components by share. `schedule`: (step, a share for each component from there on), the first for step 0.
+
+        With `exact` each batch has the same number of records of a component.
+        """
+
+    count: int
+    def draw(self, step: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32] | None]:
+        """The records of a step; and the component of each, None where there is but one. ValueError past 2**63 - 1."""
+
+@final
+class Pipeline:
+    """Steps that are made ahead by threads, which never touch the interpreter. In a forked child it counts as stopped."""
+
+    def __new__(
+        cls,
+        draws: Draws,
+        streams: Sequence[Sequence[Rows | Store]],
+        first_step: int,
+        workers: int,
+        ahead: int,
+        bytes: int,  # noqa: A002 - the binding's name for it
+    ) -> Pipeline:
+        """`streams`: for each stream one `Rows` (dense) or `Store` (packed) for each component that is drawn from.
+
+        At most `ahead` steps, and `bytes` of memory, are begun or ready and not taken; one always may be. Of the threads, no more than
+        `ahead` are started. RuntimeError if none can be.
+        """
+    def take(self, step: int | None, timeout: float | None = None) -> Made | None:
+        """Wait for a step, or (None) for the lowest that is ready or else the first that will be; None once the pipeline is stopped.
+
+        TimeoutError after `timeout` seconds; ValueError for a step that was taken before, or that there is none of. Signals are seen to.
+        """
+    def stop(self) -> None:
+        """Begin nothing more. Never waits, and may be called from anywhere, any number of times."""
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads to end, which they do once stopped; False if they haven't after `seconds`."""
+
+    ready: int
+
+@final
+class Made:
+    """What came of a step. An error is here, not raised; `streams` is then empty."""
+
+    step: int
+    streams: list[Any]
+    """One a stream. Dense: shape (n, *item_shape), writable, at a multiple of 64 bytes. Packed: as `Store.gather_packed`, writable."""
+    indices: npt.NDArray[np.uint64]
+    sources: npt.NDArray[np.uint32] | None
+    gather_seconds: float
+    error: BaseException | None
+    stream: int | None
+    """The number of the stream that failed, if it was one."""

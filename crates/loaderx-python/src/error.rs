@@ -228,3 +228,20 @@ impl Raise for zsampler::Error {
         }
     }
 }
+
+impl Raise for zloader::Error {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        use zloader::Error;
+
+        let message = self.to_string();
+        match self {
+            Error::Store(error) => error.raise(py),
+            Error::Order(error) => error.raise(py),
+            Error::InvalidArgument(_) => PyValueError::new_err(message),
+            Error::OutOfMemory { .. } => PyMemoryError::new_err(message),
+            Error::NoThread { .. } => PyRuntimeError::new_err(message),
+            // Internal, and what is to come.
+            _ => ZrecordError::new_err(message),
+        }
+    }
+}

@@ -5,11 +5,13 @@
 
 mod array;
 mod dict;
+mod draws;
 mod error;
 mod files;
 mod fresh;
 mod integrity;
 mod memory;
+mod pipeline;
 mod rows;
 mod sampler;
 mod store;
@@ -28,6 +30,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<sampler::Sampler>()?;
+    module.add_class::<draws::Draws>()?;
+    module.add_class::<pipeline::Pipeline>()?;
+    module.add_class::<pipeline::Made>()?;
     module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::verify, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::repair, module)?)?;

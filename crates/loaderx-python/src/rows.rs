@@ -14,9 +14,9 @@ use crate::view::{parts, stretch};
 /// The records of a store, all of one dtype and shape, as rows of new arrays.
 #[pyclass(module = "loaderx._core", frozen)]
 pub(crate) struct Rows {
-    store: Py<Store>,
-    dtype: Py<PyArrayDescr>,
-    item_shape: Vec<usize>,
+    pub(crate) store: Py<Store>,
+    pub(crate) dtype: Py<PyArrayDescr>,
+    pub(crate) item_shape: Vec<usize>,
 }
 
 #[pymethods]

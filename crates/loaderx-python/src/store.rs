@@ -2,15 +2,16 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, dtype};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use zrecord::{Io, Options, Verify};
 
-use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source, fill};
+use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source};
 use crate::error::{Raise, detached};
-use crate::memory::empty;
+use crate::memory::on;
 
 /// A store of byte records; see `loaderx.zrecord.Zrecord`.
 ///
@@ -20,7 +21,7 @@ use crate::memory::empty;
 /// closed raises ValueError.
 #[pyclass(module = "loaderx._core", frozen)]
 pub(crate) struct Store {
-    pub(crate) core: zrecord::Store,
+    pub(crate) core: Arc<zrecord::Store>,
 }
 
 /// Records, and bytes: of live records, of chunk files, and of those what `compact` would give back at most.
@@ -33,7 +34,8 @@ struct Stats {
 }
 
 /// Records, offsets, shape rows.
-type Packed<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
+pub(crate) type Packed<'py> =
+    (Bound<'py, PyUntypedArray>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
 
 #[pymethods]
 impl Store {
@@ -58,7 +60,7 @@ impl Store {
             options = options.schema(schema.to_vec());
         }
         let core = detached(py, || zrecord::Store::create(&path, options))?;
-        Ok(Self { core })
+        Ok(Self { core: Arc::new(core) })
     }
 
     /// Open an existing store.
@@ -89,7 +91,7 @@ impl Store {
         };
         let options = options(py, codec, chunk_limit)?.read_only(read_only).verify(verify).io(io);
         let core = detached(py, || zrecord::Store::open(&path, options))?;
-        Ok(Self { core })
+        Ok(Self { core: Arc::new(core) })
     }
 
     /// Whether `path` is a directory with a `meta.zr`.
@@ -221,27 +223,7 @@ impl Store {
     /// store has none. All of one moment. Errors as in `gather`.
     fn gather_packed<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Packed<'py>> {
         let idxs = idxs.as_slice()?;
-        loop {
-            let before = detached(py, || self.core.generation())?;
-            let offsets = detached(py, || self.core.packed_offsets(idxs))?;
-            let total = offsets.last().copied().unwrap_or_default();
-            let records = empty(&[usize::try_from(total).map_err(|_| too_large())?], &dtype::<u8>(py))?;
-            let mut gathered = Ok(None);
-            let records = fill(records, |dst| {
-                gathered =
-                    detached(py, || Ok::<_, zrecord::Error>(self.core.gather_packed(idxs, &offsets, dst)))?;
-                Ok(())
-            })?;
-            // Another thread deleted in between: the offsets were those of other records.
-            if gathered.is_err() && detached(py, || self.core.generation())? != before {
-                continue;
-            }
-            let shapes = gathered.map_err(|error| error.raise(py))?;
-            let shapes = shapes.map(|shapes| shape_rows(py, &shapes)).transpose()?;
-            let offsets = offsets.into_iter().map(i64::try_from).collect::<Result<_, _>>();
-            let offsets = PyArray1::from_vec(py, offsets.map_err(|_| too_large())?);
-            return Ok((records, offsets, shapes));
-        }
+        packed(py, detached(py, || zloader::pack(&self.core, idxs))?)
     }
 
     /// The bytes of each record, uint32, shape (n,). IndexError for an index out of range.
@@ -339,18 +321,25 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Closing syncs, and other threads shall run meanwhile. Nobody is left to be told how it went.
-        let _ = Python::try_attach(|py| detached(py, || self.core.close()));
+        // A pipeline reads on, and whoever is last closes.
+        if Arc::strong_count(&self.core) == 1 {
+            // Closing syncs, and other threads shall run meanwhile. Nobody is left to be told how it went.
+            let _ = Python::try_attach(|py| detached(py, || self.core.close()));
+        }
     }
+}
+
+/// Packed records as arrays.
+pub(crate) fn packed(py: Python<'_>, packed: zloader::Packed) -> PyResult<Packed<'_>> {
+    let length = packed.values.len();
+    let values = on(packed.values, &[length], &dtype::<u8>(py))?;
+    let shapes = packed.shapes.map(|shapes| shape_rows(py, &shapes)).transpose()?;
+    Ok((values, PyArray1::from_vec(py, packed.offsets), shapes))
 }
 
 fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> PyResult<Bound<'py, PyArray2<u32>>> {
     let numbers = shapes.iter().flat_map(|shape| shape.0).collect();
     PyArray1::from_vec(py, numbers).reshape([shapes.len(), 8])
-}
-
-fn too_large() -> PyErr {
-    PyMemoryError::new_err("the records are larger than memory")
 }
 
 /// The options that creating and opening share.

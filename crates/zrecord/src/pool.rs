@@ -66,6 +66,18 @@ pub(crate) fn run(
     Pool::of_this_process().run(blocks, threads_hint, work)
 }
 
+/// Run `work`, and what it asks of stores, on this thread alone: for callers that have a thread for each processor themselves.
+pub fn on_this_thread<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
+    }
+    let _restore = Restore(INSIDE.replace(true));
+    work()
+}
+
 /// What `work` returns for each of `0..blocks`, in order; on as many threads as the machine has.
 ///
 /// # Errors
@@ -87,7 +99,7 @@ pub(crate) fn map<T: Send>(blocks: usize, work: &(dyn Fn(usize) -> T + Sync)) ->
 const WATCH: Duration = Duration::from_micros(50);
 
 thread_local! {
-    /// Whether this thread is in a block of some job.
+    /// Whether this thread is in a block of some job, or is to work alone.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

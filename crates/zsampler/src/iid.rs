@@ -32,6 +32,18 @@ pub(crate) fn fill(kernel: Kernel, range: Range, seed: u64, position: u128, out:
     }
 }
 
+/// As [`fill`], for the positions at these offsets from `position`, each of which its index replaces.
+pub(crate) fn pick(range: Range, seed: u64, position: u128, offsets: &mut [u64]) {
+    let draws = Draws::new(range, seed, position);
+    for slot in offsets {
+        *slot = match draws.first.checked_add(*slot) {
+            Some(counter) => draws.at(counter),
+            // The next key's, and so only in tests.
+            None => Draws::new(range, seed, position + u128::from(*slot)).at(draws.first.wrapping_add(*slot)),
+        };
+    }
+}
+
 /// Draws that share a key.
 #[derive(Clone, Copy)]
 struct Draws {
@@ -57,10 +69,16 @@ impl Draws {
         let start = self.first.wrapping_add(from as u64);
         for (slot, offset) in out.iter_mut().zip(0..) {
             let counter = start.wrapping_add(offset);
-            slot.write(match self.range.reduce(splitmix_at(self.key, counter)) {
-                Some(index) => index,
-                None => self.redraw(counter),
-            });
+            slot.write(self.at(counter));
+        }
+    }
+
+    /// The draw at a counter of this key.
+    #[inline(always)]
+    fn at(self, counter: u64) -> u64 {
+        match self.range.reduce(splitmix_at(self.key, counter)) {
+            Some(index) => index,
+            None => self.redraw(counter),
         }
     }
 

@@ -28,20 +28,34 @@
 //! # Ok::<(), zsampler::Error>(())
 //! ```
 //!
+//! Beside it stand [`Weighted`], which draws in proportion to weights, and [`Mixture`], which draws from several data
+//! sets by share. They too are functions of (seed, step). [`share`] is the part of a batch that a rank takes.
+//!
 //! The exact sequence is a contract, numbered by [`ORDER_VERSION`] and frozen in `golden/`. What it is, and why,
-//! is told in `docs/decisions/0002-sampler-order.md`.
+//! is told in `docs/decisions/0002-sampler-order.md`, for weights and mixtures in `0012-weights-and-mixtures.md`.
 
+mod alias;
 mod error;
 mod iid;
 mod lanes;
+mod mixture;
 mod mode;
 mod order;
 mod permute;
+mod quota;
 mod rng;
 mod sampler;
+mod scattered;
+mod shard;
 mod slots;
+mod weighted;
+mod weights;
+mod wide;
 
 pub use error::Error;
+pub use mixture::{MAX_COMPONENTS, MAX_SCHEDULED, Mixture};
 pub use mode::Mode;
 pub use order::ORDER_VERSION;
 pub use sampler::{MAX_BATCH_SIZE, MAX_STEP, Sampler};
+pub use shard::share;
+pub use weighted::{MAX_WEIGHTS, Weighted};

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use crate::iid;
 use crate::lanes::Kernel;
 use crate::permute::{Domain, Permutation};
-use crate::rng::{Range, low};
+use crate::rng::{Purpose, Range, low};
 use crate::{Error, MAX_STEP, Mode};
 
 /// The version of the order. Equal versions, lengths, batch sizes, modes and seeds give equal batches, on every
@@ -52,7 +52,7 @@ impl Order {
             Self::Iid { range, seed } => iid::fill(kernel, range, seed, position, out),
             Self::Cyclic { domain, batches, seed } => {
                 let place = step % batches * batch_size + start;
-                Permutation::new(domain, seed, step / batches).fill(kernel, place, out);
+                Permutation::new(domain, seed, Purpose::Cyclic, step / batches).fill(kernel, place, out);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Order {
                 // A cycle misses when the record came before `step` in it (at most the first) or fell into its
                 // remainder, which is less than half of the records: fewer than three cycles are expected.
                 for cycle in step / batches.. {
-                    let place = Permutation::new(domain, seed, cycle).place(index);
+                    let place = Permutation::new(domain, seed, Purpose::Cyclic, cycle).place(index);
                     let drawn = u128::from(cycle) * u128::from(batches) + u128::from(place / batch_size);
                     let in_remainder = place / batch_size >= batches;
                     if !in_remainder && drawn > u128::from(MAX_STEP) {

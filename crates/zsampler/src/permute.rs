@@ -10,6 +10,7 @@
 //! walk follows the cycle of a permutation from an element inside, which comes back inside at the latest at
 //! itself; and the walk of the inverse goes the same way back.
 
+mod apply;
 #[cfg(test)]
 mod tests;
 
@@ -79,11 +80,11 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of a cycle. Its round keys cost a hash each, so make it once a batch.
-    pub(crate) fn new(domain: Domain, seed: u64, cycle: u64) -> Self {
+    /// The permutation of a cycle, or whatever else it is for. Its round keys cost a hash each, so make it once a batch.
+    pub(crate) fn new(domain: Domain, seed: u64, purpose: Purpose, cycle: u64) -> Self {
         let mut keys = [[RoundKey::default(); 2]; MAX_PAIRS];
         for (round, key) in (0..).zip(keys.iter_mut().take(domain.pairs).flatten()) {
-            *key = RoundKey::new(derive(seed, Purpose::Cyclic, cycle, round));
+            *key = RoundKey::new(derive(seed, purpose, cycle, round));
         }
         Self { domain, keys }
     }

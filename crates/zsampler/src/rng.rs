@@ -19,6 +19,12 @@ pub(crate) enum Purpose {
     Cyclic,
     /// Counter streams of independent draws.
     Iid,
+    /// Columns and coins of weighted draws.
+    Weighted,
+    /// Seeds of a mixture's components.
+    Component,
+    /// Round keys of the places of a mixture's batch.
+    Placement,
 }
 
 impl Purpose {
@@ -26,6 +32,9 @@ impl Purpose {
         match self {
             Self::Cyclic => u64::from_le_bytes(*b"cyclic/1"),
             Self::Iid => u64::from_le_bytes(*b"iid/sm/1"),
+            Self::Weighted => u64::from_le_bytes(*b"weight/1"),
+            Self::Component => u64::from_le_bytes(*b"mixrec/1"),
+            Self::Placement => u64::from_le_bytes(*b"mixpos/1"),
         }
     }
 }
@@ -165,6 +174,9 @@ pub(crate) const fn high(wide: u128) -> u64 {
 mod tests {
     use super::*;
 
+    const PURPOSES: [Purpose; 5] =
+        [Purpose::Cyclic, Purpose::Iid, Purpose::Weighted, Purpose::Component, Purpose::Placement];
+
     #[test]
     fn siphash_equals_the_published_vectors() {
         // Key bytes 00..0f and message bytes 00, 01, ... of the given length: the example of the paper's
@@ -187,7 +199,7 @@ mod tests {
         use std::hash::{Hasher, SipHasher};
         for i in 0..200 {
             let [seed, epoch, word] = [splitmix_at(1, i), splitmix_at(2, i), splitmix_at(3, i)];
-            for purpose in [Purpose::Cyclic, Purpose::Iid] {
+            for purpose in PURPOSES {
                 let mut hasher = SipHasher::new_with_keys(seed, purpose.tag());
                 hasher.write(&[epoch.to_le_bytes(), word.to_le_bytes()].concat());
                 assert_eq!(derive(seed, purpose, epoch, word), hasher.finish());
@@ -241,7 +253,7 @@ mod tests {
     #[test]
     fn purposes_epochs_and_words_have_keys_of_their_own() {
         let mut keys = Vec::new();
-        for purpose in [Purpose::Cyclic, Purpose::Iid] {
+        for purpose in PURPOSES {
             for seed in [0, 1, 2, u64::MAX] {
                 for (epoch, word) in [(0, 0), (0, 1), (1, 0), (1, 1), (u64::MAX, 0), (0, u64::MAX)] {
                     keys.push(derive(seed, purpose, epoch, word));

@@ -205,3 +205,21 @@ fn a_worker_that_has_just_worked_is_there_for_the_next_job_and_parks_after_a_whi
     assert_eq!(lock(&pool.queue).watching, 0);
     both_work();
 }
+
+#[test]
+fn whoever_wants_to_be_alone_is() {
+    let me = thread::current().id();
+    let on_me = || {
+        let others = AtomicUsize::new(0);
+        run(64, 0, &|_| {
+            thread::sleep(Duration::from_micros(50));
+            others.fetch_add(usize::from(thread::current().id() != me), Ordering::Relaxed);
+        })
+        .unwrap();
+        others.into_inner() == 0
+    };
+    assert!(on_this_thread(|| on_this_thread(on_me) && on_me()));
+    let panicked = catch_unwind(|| on_this_thread(|| panic!("in there")));
+    assert!(panicked.is_err());
+    assert!(!INSIDE.get(), "afterwards it is as before");
+}

@@ -75,6 +75,22 @@ impl Store {
         })
     }
 
+    /// Record `idxs[i]` into `places[i]`, and the shape entries if the store keeps shapes; all of one moment, as in
+    /// [`Store::gather_packed`].
+    ///
+    /// # Errors
+    /// As [`Store::gather`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch) for a record that isn't exactly as long as its place.
+    pub fn gather_places(&self, idxs: &[u64], places: Vec<&mut [u8]>) -> Result<Option<Vec<Shape>>> {
+        if idxs.len() != places.len() {
+            let (found, expected) = (places.len(), idxs.len());
+            return Err(Error::InvalidArgument(format!("got {found} places for {expected} indices")));
+        }
+        self.looking(|open| {
+            gather::gather(open, idxs, Destination::Places(places))?;
+            if open.header().has(FLAG_SHAPES) { gather::shapes(open, idxs).map(Some) } else { Ok(None) }
+        })
+    }
+
     /// Logical (uncompressed) bytes of each record.
     ///
     /// # Errors

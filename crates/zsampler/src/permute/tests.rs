@@ -28,7 +28,7 @@ fn pass(permutation: &Permutation, number: u64) -> u64 {
 #[test]
 fn a_bijection_with_its_inverse_for_every_length_to_1100() {
     for length in 1..=1100 {
-        let permutation = Permutation::new(Domain::new(length), length * 31, length % 7);
+        let permutation = Permutation::new(Domain::new(length), length * 31, Purpose::Cyclic, length % 7);
         let mut indices = vec![u64::MAX; usize::try_from(length).unwrap()];
         fill(&permutation, 0, &mut indices);
         for (place, &index) in (0..).zip(&indices) {
@@ -59,7 +59,7 @@ fn the_domain_is_the_smallest_power_of_two_in_two_halves() {
 fn a_walk_is_short() {
     // Just above a power of two every second number lies outside: two passes a number are expected.
     let length = (1 << 20) + 1;
-    let permutation = Permutation::new(Domain::new(length), 42, 0);
+    let permutation = Permutation::new(Domain::new(length), 42, Purpose::Cyclic, 0);
     let mut passes = 0;
     for place in 0..10_000 {
         let mut number = place;
@@ -78,7 +78,7 @@ fn a_walk_is_short() {
 fn one_changed_bit_of_the_input_changes_half_of_the_output() {
     for bits in [12_u32, 20, 33, 40, 64] {
         let length = u64::MAX >> (64 - bits);
-        let permutation = Permutation::new(Domain::new(length), 42, 0);
+        let permutation = Permutation::new(Domain::new(length), 42, Purpose::Cyclic, 0);
         let mut changed = 0;
         let places = 2000;
         for place in 0..places {
@@ -96,7 +96,8 @@ fn one_changed_bit_of_the_key_changes_half_of_the_output() {
     let domain = Domain::new(1 << 40);
     let mut changed = 0;
     for bit in 0..64 {
-        let [one, other] = [42, 42 ^ (1 << bit)].map(|seed| Permutation::new(domain, seed, 0));
+        let [one, other] =
+            [42, 42 ^ (1 << bit)].map(|seed| Permutation::new(domain, seed, Purpose::Cyclic, 0));
         for place in 0..50 {
             changed += (index(&one, place) ^ index(&other, place)).count_ones();
         }
@@ -114,7 +115,7 @@ fn two_places_a_half_apart_are_unrelated_over_many_cycles() {
         let cells = length.min(1024);
         let mut counts = vec![0_u32; usize::try_from(cells).unwrap()];
         for cycle in 0..cycles {
-            let permutation = Permutation::new(domain, 42, cycle);
+            let permutation = Permutation::new(domain, 42, Purpose::Cyclic, cycle);
             let [one, other] = [0, domain.right_mask + 1].map(|place| pass(&permutation, place));
             counts[usize::try_from((one ^ other) / (length / cells)).unwrap()] += 1;
         }
@@ -143,7 +144,7 @@ proptest! {
     fn the_inverse_finds_the_place_at_any_length(
         length in lengths(), seed: u64, cycle: u64, number: u64,
     ) {
-        let permutation = Permutation::new(Domain::new(length), seed, cycle);
+        let permutation = Permutation::new(Domain::new(length), seed, Purpose::Cyclic, cycle);
         let number = number % length;
         let forth = index(&permutation, number);
         prop_assert!(forth < length);
@@ -155,7 +156,7 @@ proptest! {
 
     #[test]
     fn numbers_side_by_side_equal_numbers_alone(length in 1..=5000_u64, seed: u64, from: u64, count in 0..300_u64) {
-        let permutation = Permutation::new(Domain::new(length), seed, 3);
+        let permutation = Permutation::new(Domain::new(length), seed, Purpose::Cyclic, 3);
         let from = from % length;
         let count = count.min(length - from);
         let mut together = vec![0; usize::try_from(count).unwrap()];
