@@ -254,19 +254,30 @@ class Draws:
         """The records of a step; and the component of each, None where there is but one. ValueError past 2**63 - 1."""
 
 @final
+class Gather:
+    """What the steps are made of: which records, and of which streams."""
+
+    def __new__(cls, draws: Draws, streams: Sequence[Sequence[Rows | Store]]) -> Gather:
+        """`streams` has a list for each stream: a `Rows` (dense) or a `Store` (packed) for each component that is drawn from.
+
+        ValueError if these don't fit each other.
+        """
+    def make(self, step: int) -> Made:
+        """What comes of a step, made now and on this thread."""
+
+@final
 class Pipeline:
     """Steps that are made ahead by threads, which never touch the interpreter. In a forked child it counts as stopped."""
 
     def __new__(
         cls,
-        draws: Draws,
-        streams: Sequence[Sequence[Rows | Store]],
+        gather: Gather,
         first_step: int,
         workers: int,
         ahead: int,
         bytes: int,  # noqa: A002 - the binding's name for it
     ) -> Pipeline:
-        """`streams`: for each stream one `Rows` (dense) or `Store` (packed) for each component that is drawn from.
+        """Steps from `first_step` on.
 
         At most `ahead` steps, and `bytes` of memory, are begun or ready and not taken; one always may be. Of the threads, no more than
         `ahead` are started. RuntimeError if none can be.

@@ -18,7 +18,7 @@ def loader(**options: Any) -> DataLoader:
     return DataLoader({"n": Numbers(100)}, **{"batch_size": 4, **options})
 
 
-def slow_at(*steps: int) -> Callable[[dict[str, Any], np.random.Generator], Any]:
+def slow_at(*steps: int) -> Callable[[dict[str, Any]], Any]:
     """A transform that takes its time at some steps (which it knows by their records)."""
     run = draws(100, max(steps) + 1, batch_size=4)
     slow = [run[step] for step in steps]

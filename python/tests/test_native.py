@@ -66,7 +66,7 @@ def rows_of(store: _core.Store) -> _core.Rows:
 
 def pipeline(*streams: Any, draws: _core.Draws | None = None, first: int = 0, **limits: int) -> _core.Pipeline:
     limits = {"workers": 2, "ahead": 4, "bytes": 1 << 30, **limits}
-    return _core.Pipeline(draws or drawn(), [[stream] for stream in streams], first, **limits)
+    return _core.Pipeline(_core.Gather(draws or drawn(), [[stream] for stream in streams]), first, **limits)
 
 
 def taken(pipeline: _core.Pipeline, step: int | None) -> _core.Made:
@@ -234,7 +234,7 @@ def test_records_of_a_mixture(
     schedule = [(0, [1.0, 0.0]), (4, [1.0, 1.0]), (20, [0.0, 1.0])]
     draws = _core.Draws.mixed([COUNT, 40], 16, 2, 7, schedule)
     streams: list[Any] = [[rows_of(dense_store), rows_of(small)], [ragged_store, shaped]]
-    made = _core.Pipeline(draws, streams, 0, 2, 4, 1 << 30)
+    made = _core.Pipeline(_core.Gather(draws, streams), 0, 2, 4, 1 << 30)
     for step in range(24):
         found = taken(made, step)
         assert found.error is None
@@ -365,9 +365,9 @@ def test_streams_that_do_not_fit(dense_store: _core.Store, ragged_store: _core.S
     ]
     for components in refused:
         with pytest.raises(ValueError, match=r"\w"):
-            _core.Pipeline(drawn(), [components], 0, 1, 1, 1)
+            _core.Gather(drawn(), [components])
     with pytest.raises(TypeError):
-        _core.Pipeline(drawn(), [[7]], 0, 1, 1, 1)  # type: ignore[list-item]
+        _core.Gather(drawn(), [[7]])  # type: ignore[list-item]
 
 
 def test_a_store_that_is_closed_meanwhile(dense_store: _core.Store) -> None:
@@ -490,7 +490,7 @@ import numpy as np
 from loaderx import _core
 store = _core.Store.open(sys.argv[1], read_only=True)
 rows = _core.Rows(store, np.dtype(np.float32), (2, 3))
-made = _core.Pipeline(_core.Draws.sampled(500, 256, 2, 42), [[rows]], 0, 3, 8, 1 << 30)
+made = _core.Pipeline(_core.Gather(_core.Draws.sampled(500, 256, 2, 42), [[rows]]), 0, 3, 8, 1 << 30)
 made.take(0, None)
 """
 

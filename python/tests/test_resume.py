@@ -134,7 +134,7 @@ def digest(loader: DataLoader, count: int) -> str:
             values = batch[name] if isinstance(batch[name], list) else [batch[name]]
             for array in values:
                 sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
-                sha.update(np.ascontiguousarray(array))
+                sha.update(array.tobytes())
     return sha.hexdigest()
 
 

@@ -92,10 +92,16 @@ def test_states_that_are_refused(streams: Any) -> None:
         with pytest.raises(ValueError, match="state: version: expected 2, found 1"):
             loader.load_state_dict({"version": 1})
         own = state["fingerprint"]
-        for name, value in [("length", [24]), ("schema", "x"), ("generation", [1, 0, 0]), ("selection", "x")]:
-            found = re.escape(f"state: fingerprint: {name}: expected this loader's {own[name]!r}, found {value!r}")
-            with pytest.raises(ValueError, match=found):
-                loader.load_state_dict(state | {"fingerprint": own | {name: value}})
+        wrong: list[tuple[str, Any]] = [
+            ("length", [24]),
+            ("schema", "x"),
+            ("generation", [1, 0, 0]),
+            ("selection", "x"),
+        ]
+        for field, other in wrong:
+            text = re.escape(f"state: fingerprint: {field}: expected this loader's {own[field]!r}, found {other!r}")
+            with pytest.raises(ValueError, match=text):
+                loader.load_state_dict(state | {"fingerprint": own | {field: other}})
         with pytest.raises(ValueError, match=r"state: fingerprint: expected the fields .* missing: \['length'\]"):
             loader.load_state_dict(state | {"fingerprint": {name: own[name] for name in own if name != "length"}})
         with pytest.raises(TypeError, match="state: fingerprint: expected a mapping, found 3"):

@@ -9,6 +9,7 @@ mod draws;
 mod error;
 mod files;
 mod fresh;
+mod gather;
 mod integrity;
 mod memory;
 mod pipeline;
@@ -32,7 +33,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sampler::Sampler>()?;
     module.add_class::<draws::Draws>()?;
     module.add_class::<pipeline::Pipeline>()?;
-    module.add_class::<pipeline::Made>()?;
+    module.add_class::<gather::Gather>()?;
+    module.add_class::<gather::Made>()?;
     module.add_function(wrap_pyfunction!(dict::build_dict, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::verify, module)?)?;
     module.add_function(wrap_pyfunction!(integrity::repair, module)?)?;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 
 /// Where a batch comes from: one store a component, and what the records are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Stream {
     /// Records that are all `row` bytes long.
     Rows {

@@ -9,7 +9,7 @@ use crate::gather::{Batch, Stream};
 use crate::pipeline::Make;
 
 /// Which records a step reads, and of which streams.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     draws: Arc<Draws>,
     streams: Vec<Stream>,
@@ -67,10 +67,10 @@ impl Plan {
         }
         Ok(Self { draws, streams })
     }
-}
 
-impl Make for Plan {
-    fn make(&self, step: u64) -> Made {
+    /// What comes of a step, made on this thread.
+    #[must_use]
+    pub fn make(&self, step: u64) -> Made {
         let started = Instant::now();
         let drawn = match self.draws.draw(step) {
             Ok(drawn) => drawn,
@@ -81,6 +81,12 @@ impl Make for Plan {
         };
         let batches = self.streams.iter().enumerate().map(gather).collect();
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }
+    }
+}
+
+impl Make for Plan {
+    fn make(&self, step: u64) -> Made {
+        self.make(step)
     }
 
     fn expected(&self) -> Option<u64> {

@@ -225,6 +225,16 @@ class DataLoader(Closing):
 
     def _next_made(self) -> Made:
         """What came of the next step that was not given yet; from here on it counts as given, unless it fails for good."""
+        before = self._step, set(self._seen)
+        try:
+            return self._wait()
+        except KeyboardInterrupt:
+            # Its batch may have been taken from the pipeline just before: what this call did not return is made again.
+            self._stop()
+            self._step, self._seen = before
+            raise
+
+    def _wait(self) -> Made:
         while True:
             pipeline = self._running()
             started = time.perf_counter()

@@ -18,9 +18,8 @@ class Native:
         self._core = _core.Pipeline(plan.gather, first_step, options.workers, options.ahead, options.memory)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Nothing to do: the threads are at work already."""
         running.add(self)
-        self._core.start()
 
     def wait(self, step: int, timeout: float | None) -> Made:
         """What came of `step`, which is handed over once. PipelineStopped if the pipeline stops, TimeoutError after `timeout` seconds."""

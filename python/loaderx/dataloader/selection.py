@@ -72,9 +72,9 @@ class Selection:
         digest = hashlib.blake2b(repr((self._schedule, self._exact)).encode(), digest_size=8)
         for table in self._tables:
             digest.update(b"all" if table is None else b"some" + np.uint64(len(table)).tobytes())
-            digest.update(b"" if table is None else table)
+            digest.update(b"" if table is None else table.data)
         if self._weights is not None:
-            digest.update(self._weights)
+            digest.update(self._weights.data)
         return digest.hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:

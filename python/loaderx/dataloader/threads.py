@@ -48,7 +48,6 @@ class Threads:
         """Start the threads."""
         running.add(self)
         try:
-            self._feed.start()
             for thread in self._threads:
                 thread.start()
         except BaseException:
