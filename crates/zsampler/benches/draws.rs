@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use zsampler::{Error, Mixture, Mode, Weighted};
 
-const BATCH: u64 = 8192;
+const BATCH: usize = 8192;
 
 fn main() -> Result<(), Error> {
     let measure = std::env::args().any(|argument| argument == "--bench");
     for bits in if measure { &[10, 16, 20, 25][..] } else { &[10] } {
-        // A long tail, as of counts of classes: rank r comes in proportion to 1 / r.
-        let weights: Vec<f64> =
-            (1..=1_u32 << bits).map(|rank| 1.0 / f64::from(rank.reverse_bits() >> (31 - bits) | 1)).collect();
+        // A long tail, as of counts of classes, whose ranks lie in any order: rank r comes in proportion to 1 / r.
+        let ranks = (0..1_u32 << bits).map(|item| (item.reverse_bits() >> (32 - bits)) + 1);
+        let weights: Vec<f64> = ranks.map(|rank| 1.0 / f64::from(rank)).collect();
         let start = Instant::now();
-        let weighted = Weighted::new(&weights, BATCH, 42)?;
+        let weighted = Weighted::new(&weights, BATCH as u64, 42)?;
         let made = start.elapsed();
-        let mut out = [0; BATCH as usize];
+        let mut out = [0; BATCH];
         weighted.fill_range(3, 0, &mut out)?;
         assert_eq!(out, *weighted.batch_at(3), "2^{bits} weights");
         if measure {
@@ -30,8 +30,8 @@ fn main() -> Result<(), Error> {
             let lengths: Vec<u64> =
                 (0..components).map(|component| 1_000_000 / u64::from(component + 1) + 1000).collect();
             let weights = (0..components).map(|component| 1.0 / f64::from(component + 1)).collect();
-            let mixture = Mixture::new(&lengths, BATCH, mode, 42, &[(0, weights)], false)?;
-            let (mut sources, mut indices) = ([0; BATCH as usize], [0; BATCH as usize]);
+            let mixture = Mixture::new(&lengths, BATCH as u64, mode, 42, &[(0, weights)], false)?;
+            let (mut sources, mut indices) = ([0; BATCH], [0; BATCH]);
             mixture.fill_range(3, 0, &mut sources, &mut indices)?;
             assert_eq!(
                 (sources.to_vec(), indices.to_vec()),

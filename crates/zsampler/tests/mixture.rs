@@ -179,7 +179,7 @@ fn every_place_is_as_likely_to_be_a_components() {
         for round in 0..rounds {
             let (seed, step) = if over_seeds { (round, 7) } else { (7, round) };
             let mixture =
-                Mixture::new(&[5, 5], 10, Mode::Cyclic, seed, &[(0, vec![0.3, 0.7])], true).unwrap();
+                Mixture::new(&[5, 5], 10, Mode::Sequential, seed, &[(0, vec![0.3, 0.7])], true).unwrap();
             let (sources, _) = mixture.batch_at(step);
             let places: Vec<usize> = (0..10).filter(|&place| sources[place] == 0).collect();
             places.iter().for_each(|&place| counts[place] += 1);

@@ -25,6 +25,7 @@ fn the_frozen_vectors_are_those_of_this_order_version() {
     assert!(MIXTURES.starts_with(&format!("# Frozen batches of mixtures, order version {ORDER_VERSION}.")));
 }
 
+#[expect(clippy::panic, reason = "test code outside of a test function")]
 fn mode(name: &str) -> Mode {
     match name {
         "sequential" => Mode::Sequential,
@@ -34,6 +35,7 @@ fn mode(name: &str) -> Mode {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "test code outside of a test function")]
 fn numbers<T: std::str::FromStr<Err: std::fmt::Debug>>(list: &str, separator: char) -> Vec<T> {
     list.split(separator).map(|number| number.parse().unwrap()).collect()
 }

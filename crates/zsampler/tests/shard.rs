@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use zsampler::{Error, share};
 
+#[expect(clippy::unwrap_used, reason = "test code outside of a test function")]
 fn assert_parts(batch_size: u64, world_size: u64) {
     let mut next = 0;
     let (mut least, mut most) = (u64::MAX, 0);
