@@ -30,8 +30,10 @@ pub(crate) struct Column {
 impl Column {
     /// What a coin of 64 bits draws in the column of `item`.
     #[inline]
-    pub(crate) const fn pick(self, item: u64, coin: u64) -> u64 {
-        if coin < self.cut { item } else { self.other }
+    pub(crate) fn pick(self, item: u64, coin: u64) -> u64 {
+        // Nobody can foretell a coin, and a wrong guess would wait for its column and undo the looks that come after it: so no
+        // branch, even if the compiler would make one.
+        std::hint::select_unpredictable(coin < self.cut, item, self.other)
     }
 
     const fn open(mass: u128) -> Self {

@@ -8,7 +8,7 @@ use crate::lanes::Kernel;
 use crate::order::Order;
 use crate::permute::{Domain, Permutation};
 use crate::quota::Quota;
-use crate::rng::Purpose;
+use crate::rng::{Purpose, low};
 use crate::scattered::Wanted;
 use crate::{Error, Mode, slots};
 
@@ -169,7 +169,7 @@ impl Parts {
             quota.fill(batches, self.batch_size, &mut first);
             quota.fill(batches + 1, self.batch_size, &mut end);
             // What a batch holds is no more than its size, so the low half is all of it.
-            let count = first.iter().zip(&end).map(|(first, end)| crate::rng::low(end - first)).collect();
+            let count = first.iter().zip(&end).map(|(first, end)| low(end - first)).collect();
             first.iter_mut().zip(before).for_each(|(first, before)| *first += before);
             return Stretches { first, count };
         }

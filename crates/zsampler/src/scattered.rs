@@ -29,8 +29,12 @@ impl Order {
     }
 }
 
-fn pick_sequential(length: u64, Wanted { first, offsets, .. }: Wanted<'_>) {
+fn pick_sequential(length: u64, Wanted { first, span, offsets, .. }: Wanted<'_>) {
     let start = low(first % u128::from(length));
+    if span <= length - start {
+        offsets.iter_mut().for_each(|slot| *slot += start);
+        return;
+    }
     for slot in offsets {
         let offset = *slot % length;
         let left = length - start;

@@ -13,6 +13,10 @@ fn fill(bound: u64, seed: u64, position: u128, count: usize) -> Vec<u64> {
         super::fill(kernel, range, seed, position, slots::of(&mut found));
         assert_eq!(found, expected, "{kernel:?}, bound {bound}");
     }
+    let mut picked: Vec<u64> = (0..count as u64).rev().collect();
+    pick(range, seed, position, &mut picked);
+    picked.reverse();
+    assert_eq!(picked, expected, "bound {bound}");
     expected
 }
 

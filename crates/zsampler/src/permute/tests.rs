@@ -9,6 +9,13 @@ fn fill(permutation: &Permutation, place: u64, out: &mut [u64]) {
         let mut other = vec![u64::MAX; out.len()];
         permutation.fill(kernel, place, slots::of(&mut other));
         assert_eq!(other, out, "{kernel:?}");
+
+        // And one that takes the places as they come.
+        let places = (0..out.len() as u64).rev().map(|offset| place.wrapping_add(offset));
+        let mut scattered: Vec<u64> = places.collect();
+        permutation.apply(kernel, &mut scattered);
+        scattered.reverse();
+        assert_eq!(scattered, out, "{kernel:?}");
     }
 }
 

@@ -1,6 +1,11 @@
 //! The whole order once more, written to be read beside the decision page rather than to be fast: wide integers,
 //! one index at a time, no code shared with the crate.
 
+mod mixture;
+mod weighted;
+
+pub(crate) use mixture::mixture;
+pub(crate) use weighted::weighted;
 use zsampler::Mode;
 
 const TWO_64: u128 = 1 << 64;
@@ -11,21 +16,24 @@ pub(crate) fn batch(length: u64, batch_size: u64, mode: Mode, seed: u64, step: u
     (0..batch_size)
         .map(|j| {
             let [n, b, s, j] = [length, batch_size, step, j].map(u128::from);
-            let index = match mode {
-                Mode::Sequential => (s * b + j) % n,
-                Mode::Iid => iid(n, seed, s * b + j),
-                Mode::Cyclic => {
-                    let per_cycle = n / b;
-                    permuted(n, seed, s / per_cycle, s % per_cycle * b + j)
-                }
-                mode => panic!("no twin for {mode:?}"),
-            };
-            u64::try_from(index).unwrap()
+            let per_cycle = n / b.min(n);
+            record(n, mode, seed, s * b + j, [s / per_cycle, s % per_cycle * b + j])
         })
         .collect()
 }
 
-fn permuted(n: u128, seed: u64, cycle: u128, place: u128) -> u128 {
+/// The index at a position, which is a place in a cycle.
+fn record(n: u128, mode: Mode, seed: u64, position: u128, [cycle, place]: [u128; 2]) -> u64 {
+    let index = match mode {
+        Mode::Sequential => position % n,
+        Mode::Iid => bounded(n, seed, *b"iid/sm/1", position, 0),
+        Mode::Cyclic => permuted(n, seed, *b"cyclic/1", cycle, place),
+        mode => panic!("no twin for {mode:?}"),
+    };
+    u64::try_from(index).unwrap()
+}
+
+fn permuted(n: u128, seed: u64, tag: [u8; 8], cycle: u128, place: u128) -> u128 {
     let bits = (0..=64).find(|&bits| 1_u128 << bits >= n).unwrap();
     let rounds = match bits {
         0..=8 => 32,
@@ -38,7 +46,7 @@ fn permuted(n: u128, seed: u64, cycle: u128, place: u128) -> u128 {
     loop {
         let (mut left, mut right) = (x / right_size, x % right_size);
         for round in 0..rounds {
-            let key = sip_2_4(seed, *b"cyclic/1", cycle, round);
+            let key = sip_2_4(seed, tag, cycle, round);
             if round % 2 == 0 {
                 left ^= round_function(key, right) % left_size;
             } else {
@@ -58,9 +66,10 @@ fn round_function(key: u128, half: u128) -> u128 {
     fold((inner ^ (key / TWO_32)) * 0xcd9e_8d57)
 }
 
-fn iid(n: u128, seed: u64, position: u128) -> u128 {
-    for attempt in 0.. {
-        let key = sip_2_4(seed, *b"iid/sm/1", position / TWO_64, attempt);
+/// A draw below `n`, whose attempts are the keys from `first` on.
+fn bounded(n: u128, seed: u64, tag: [u8; 8], position: u128, first: u128) -> u128 {
+    for attempt in first.. {
+        let key = sip_2_4(seed, tag, position / TWO_64, attempt);
         let product = splitmix(key, position % TWO_64) * n;
         if product % TWO_64 >= TWO_64 % n {
             return product / TWO_64;
@@ -109,4 +118,69 @@ fn sip_rounds(v: &mut [u128; 4], count: usize) {
             }
         }
     }
+}
+
+/// The weights as integers: `weight * 2^(95 - e)` by doubling and halving, where `2^e <= the largest < 2^(e + 1)`.
+fn integers(weights: &[f64]) -> Vec<u128> {
+    let mut largest = weights.iter().copied().fold(0.0, f64::max);
+    let mut doublings = 95;
+    while largest >= 2.0 {
+        largest /= 2.0;
+        doublings -= 1;
+    }
+    while largest < 1.0 {
+        largest *= 2.0;
+        doublings += 1;
+    }
+    weights
+        .iter()
+        .map(|&weight| {
+            // Down or up to where it belongs, a power of two at a time: down as a float that stays above 1, and so exactly, up
+            // as an integer and what is below 1.
+            let (mut weight, mut left) = (weight, doublings);
+            while left < 0 && weight >= 1.0 {
+                weight /= 2.0;
+                left += 1;
+            }
+            let mut integer = 0;
+            for doubling in 0..=left {
+                if doubling > 0 {
+                    (weight, integer) = (weight * 2.0, integer * 2);
+                }
+                integer += bits(weight);
+                weight %= 1.0;
+            }
+            integer
+        })
+        .collect()
+}
+
+/// The whole part of a number.
+fn bits(number: f64) -> u128 {
+    format!("{:.0}", number.trunc()).parse().unwrap()
+}
+
+/// The whole part of `number * fraction` and what is left of it, in units of 2^-127.
+fn times(number: u128, fraction: u128) -> (u128, u128) {
+    let one = 1 << 127;
+    let (mut whole, mut rest) = (0, 0);
+    for bit in (0..128).rev() {
+        whole = whole * 2 + rest * 2 / one;
+        rest = rest * 2 % one;
+        if number >> bit & 1 == 1 {
+            whole += (rest + fraction) / one;
+            rest = (rest + fraction) % one;
+        }
+    }
+    (whole, rest)
+}
+
+/// The whole part of `part / whole` in units of 2^-127, and what is left of `part`.
+fn quotient(part: u128, whole: u128) -> (u128, u128) {
+    let (mut quotient, mut rest) = (part / whole, part % whole);
+    for _ in 0..127 {
+        quotient = quotient * 2 + rest * 2 / whole;
+        rest = rest * 2 % whole;
+    }
+    (quotient, rest)
 }
