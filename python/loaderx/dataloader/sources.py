@@ -134,7 +134,7 @@ def native(streams: list[Stream]) -> list[Rows | Store] | None:
 
 def read(streams: list[Stream], ragged: Ragged, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
     """Records `indices` of the streams that `sources` says, through Python."""
-    if sources is None:
+    if sources is None or not len(indices):
         return read_one(streams[0], ragged, indices)
     parts = {}
     for number in np.unique(sources).tolist():
