@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx.dataloader import DataLoader
+from loaderx.dataloader.threads import Pipeline
 from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_numpy
@@ -94,7 +95,7 @@ def test_many_steps_over_few_records(tmp_path: Path) -> None:
         for batch in itertools.islice(loader, 10_000):
             assert batch["x"].tolist() == sampler.next().tolist()
         pipeline = loader._pipeline
-        assert pipeline is not None
+        assert isinstance(pipeline, Pipeline)
         assert len(pipeline.results) <= 6
         assert pipeline.tickets.qsize() <= 6
         assert pipeline.arrivals.qsize() <= 12

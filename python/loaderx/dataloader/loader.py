@@ -7,11 +7,12 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader.plan import Plan, Stream
+from loaderx.dataloader.processes import Processes, checked_start_method
 from loaderx.dataloader.state import state_of, step_from
 from loaderx.dataloader.threads import Pipeline, PipelineStopped
 from loaderx.dataset import MSDataset
@@ -49,6 +50,11 @@ class DataLoader(Closing):
         transform: batch -> batch, called on a worker thread; several calls run at once.
         step: the first step.
         timeout: seconds after which `next()` gives up (TimeoutError) on a batch; the next call waits for it again. None: never.
+        worker_type: "thread", or "process" for a transform that is Python code: each worker is then a process that opens the streams
+            itself and makes every num_workers-th step. Streams and transform must pickle. Arrays are handed over in shared memory: they are
+            writable and C-contiguous, and the memory is used again when the last array of a batch is gone.
+        start_method: how processes start: "forkserver" or "spawn". None: the first of these that there is. A script needs
+            `if __name__ == "__main__":` either way.
 
     Raises:
         TypeError: an argument of another type.
@@ -67,6 +73,8 @@ class DataLoader(Closing):
         *,
         step: int = 0,
         timeout: float | None = None,
+        worker_type: Literal["thread", "process"] = "thread",
+        start_method: str | None = None,
     ) -> None:
         self._streams = checked_streams(streams)
         self._workers = integer(num_workers, "num_workers", minimum=1)
@@ -74,11 +82,13 @@ class DataLoader(Closing):
         if not callable(transform):
             raise TypeError(f"transform: expected a callable, found {transform!r}")
         self._timeout = checked_timeout(timeout)
+        self._in_processes = checked_worker_type(worker_type) == "process"
+        self._start_method = checked_start_method(start_method)
         self._sampler = Sampler(common_length(self._streams), batch_size, mode, seed)
         self._plan = Plan(self._streams, self._sampler, transform)
         self._turn = threading.Lock()
         self._process = os.getpid()
-        self._pipeline: Pipeline | None = None
+        self._pipeline: Pipeline | Processes | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._closed = False
@@ -145,9 +155,13 @@ class DataLoader(Closing):
             pipeline.release(step)
             return made.batch
 
-    def _running(self) -> Pipeline:
+    def _running(self) -> Pipeline | Processes:
         if self._pipeline is None:
-            pipeline = Pipeline(self._plan, self._step, self._workers, self._ahead)
+            pipeline: Pipeline | Processes
+            if self._in_processes:
+                pipeline = Processes(self._plan, self._step, self._workers, self._ahead, self._start_method)
+            else:
+                pipeline = Pipeline(self._plan, self._step, self._workers, self._ahead)
             finalizer = weakref.finalize(self, pipeline.stop)
             finalizer.atexit = False  # the pipelines see to that themselves
             pipeline.start()
@@ -164,8 +178,8 @@ class DataLoader(Closing):
             raise RuntimeError(f"step {self._step}: StopIteration was raised while the batch was made") from error
         raise error.with_traceback(traceback)
 
-    def _stop(self) -> Pipeline | None:
-        """Let the threads end; what they made is dropped."""
+    def _stop(self) -> Pipeline | Processes | None:
+        """Let the workers end; what they made is dropped."""
         pipeline, self._pipeline = self._pipeline, None
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -275,3 +289,10 @@ def checked_timeout(timeout: float | None) -> float | None:
             f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {timeout}"
         )
     return float(timeout)
+
+
+def checked_worker_type(worker_type: str) -> str:
+    """Which kind of worker. ValueError for none of them."""
+    if worker_type not in ("thread", "process"):
+        raise ValueError(f"worker_type: expected 'thread' or 'process', found {worker_type!r}")
+    return worker_type

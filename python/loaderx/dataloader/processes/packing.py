@@ -1,0 +1,96 @@
+"""A result as bytes in a slot: its arrays, each at a multiple of 64, then the tail, which says what the result is made of.
+
+    tail = number of parts, (offset, length) of each, a pickle of everything around them
+
+An array is copied once, from wherever the worker has it, strides and all, and is C-contiguous, aligned and writable where it arrives.
+Arrays of Python objects, subclasses of arrays and everything else are part of the pickle; objects that pickle with buffers out
+of band (PEP 574) get them in place, too.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGNMENT = 64
+COUNT = struct.Struct("<Q")
+PART = struct.Struct("<QQ")
+
+
+class Packer(pickle.Pickler):
+    """Pickles a value but for its arrays, which are put aside."""
+
+    def __init__(self, value: Any) -> None:
+        self._file = io.BytesIO()
+        self._arrays: dict[int, npt.NDArray[Any]] = {}
+        self._parts: list[npt.NDArray[Any] | memoryview] = []
+        super().__init__(self._file, 5, buffer_callback=self._put_aside)
+        self.dump(value)
+        pickled = self._file.getbuffer()
+        table = bytearray(COUNT.pack(len(self._parts)))
+        self._offsets = []
+        end = 0
+        for part in self._parts:
+            self._offsets.append(end)
+            table += PART.pack(end, part.nbytes)
+            end += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
+        self.tail = end
+        self._tail = [table, pickled]
+        self.length = len(table) + len(pickled)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self.tail + self.length
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Let an array be a part, without its bytes being touched yet."""
+        if type(obj) is not np.ndarray or obj.dtype.hasobject or not obj.dtype.itemsize:
+            return NotImplemented
+        # What stands for it is writable, as the array on the other side shall be even where this one isn't.
+        stand_in = pickle.PickleBuffer(bytearray())
+        self._arrays[id(stand_in)] = obj
+        return array_on, (stand_in, obj.dtype, obj.shape)
+
+    def _put_aside(self, buffer: pickle.PickleBuffer) -> None:
+        array = self._arrays.pop(id(buffer), None)
+        self._parts.append(buffer.raw() if array is None else array)
+
+    def write(self, memory: Any) -> None:
+        """Put everything where it belongs in `memory`."""
+        for part, offset in zip(self._parts, self._offsets, strict=True):
+            if isinstance(part, memoryview):
+                memory[offset : offset + part.nbytes] = part
+            else:
+                np.ndarray(part.shape, part.dtype, memory, offset)[...] = part
+        offset = self.tail
+        for piece in self._tail:
+            memory[offset : offset + len(piece)] = piece
+            offset += len(piece)
+
+
+def array_on(memory: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """What a packed array becomes."""
+    array: npt.NDArray[Any] = np.ndarray(shape, dtype, memory)
+    return array
+
+
+def unpacked(memory: npt.NDArray[np.uint8], tail: int, length: int) -> Any:
+    """The value; its arrays lie in `memory`, and keep it."""
+    view = memory.data
+    described = view[tail : tail + length]
+    count = COUNT.unpack_from(described)[0]
+    table = described[COUNT.size : COUNT.size + count * PART.size]
+    return pickle.loads(described[COUNT.size + count * PART.size :], buffers=parts(view, table))
+
+
+def parts(view: memoryview, table: memoryview) -> Iterator[memoryview]:
+    """The parts in their order."""
+    for offset, length in PART.iter_unpack(table):
+        yield view[offset : offset + length]
