@@ -23,31 +23,20 @@ COUNT = struct.Struct("<Q")
 PART = struct.Struct("<QQ")
 
 
-class Packer(pickle.Pickler):
-    """Pickles a value but for its arrays, which are put aside."""
+class Pickler(pickle.Pickler):
+    """Pickles all but arrays, of which it only says that they are parts.
 
-    def __init__(self, value: Any) -> None:
-        self._file = io.BytesIO()
-        self._arrays: dict[int, npt.NDArray[Any]] = {}
-        self._parts: list[npt.NDArray[Any] | memoryview] = []
-        super().__init__(self._file, 5, buffer_callback=self._put_aside)
-        self.dump(value)
-        pickled = self._file.getbuffer()
-        table = bytearray(COUNT.pack(len(self._parts)))
-        self._offsets = []
-        end = 0
-        for part in self._parts:
-            self._offsets.append(end)
-            table += PART.pack(end, part.nbytes)
-            end += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
-        self.tail = end
-        self._tail = [table, pickled]
-        self.length = len(table) + len(pickled)
+    The parts come to `parts` in order. No attribute leads back to the pickler: a cycle would keep arrays until a collection.
+    """
 
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-        return self.tail + self.length
+    def __init__(self, file: io.BytesIO, parts: list[npt.NDArray[Any] | memoryview]) -> None:
+        self._arrays = arrays = dict[int, npt.NDArray[Any]]()
+
+        def put_aside(buffer: pickle.PickleBuffer) -> None:
+            array = arrays.pop(id(buffer), None)
+            parts.append(buffer.raw() if array is None else array)
+
+        super().__init__(file, 5, buffer_callback=put_aside)
 
     def reducer_override(self, obj: Any) -> Any:
         """Let an array be a part, without its bytes being touched yet."""
@@ -58,9 +47,29 @@ class Packer(pickle.Pickler):
         self._arrays[id(stand_in)] = obj
         return array_on, (stand_in, obj.dtype, obj.shape)
 
-    def _put_aside(self, buffer: pickle.PickleBuffer) -> None:
-        array = self._arrays.pop(id(buffer), None)
-        self._parts.append(buffer.raw() if array is None else array)
+
+class Packed:
+    """A value, ready to be written."""
+
+    def __init__(self, value: Any) -> None:
+        self._parts: list[npt.NDArray[Any] | memoryview] = []
+        file = io.BytesIO()
+        Pickler(file, self._parts).dump(value)
+        self._offsets = []
+        table = COUNT.pack(len(self._parts))
+        end = 0
+        for part in self._parts:
+            self._offsets.append(end)
+            table += PART.pack(end, part.nbytes)
+            end += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
+        self._tail = table + file.getvalue()
+        self.tail = end
+        self.length = len(self._tail)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self.tail + self.length
 
     def write(self, memory: Any) -> None:
         """Put everything where it belongs in `memory`."""
@@ -69,10 +78,7 @@ class Packer(pickle.Pickler):
                 memory[offset : offset + part.nbytes] = part
             else:
                 np.ndarray(part.shape, part.dtype, memory, offset)[...] = part
-        offset = self.tail
-        for piece in self._tail:
-            memory[offset : offset + len(piece)] = piece
-            offset += len(piece)
+        memory[self.tail : self.size] = self._tail
 
 
 def array_on(memory: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

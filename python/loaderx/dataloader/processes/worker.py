@@ -19,7 +19,7 @@ from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.processes import memory
 from loaderx.dataloader.processes.channel import Control, Greeting, Message, first_step_of, send
 from loaderx.dataloader.processes.failures import portable
-from loaderx.dataloader.processes.packing import Packer
+from loaderx.dataloader.processes.packing import Packed
 from loaderx.dataloader.processes.slots import Slots
 from loaderx.dataloader.processes.watchdog import watch
 
@@ -105,21 +105,21 @@ def may_make(step: int, task: Task, channel: socket.socket) -> bool:
 
 def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
     """Hand over what came of a step."""
-    packer = packed(made, step)
-    with slots.take(packer.size) as slot:
-        packer.write(slot.memory)
+    result = packed(made, step)
+    with slots.take(result.size) as slot:
+        result.write(slot.memory)
         capacity = 0 if slot.descriptor is None else len(slot.memory)
-        send(channel, Message(step, slot.number, capacity, packer.tail, packer.length), slot.descriptor)
+        send(channel, Message(step, slot.number, capacity, result.tail, result.length), slot.descriptor)
 
 
-def packed(made: Made, step: int) -> Packer:
+def packed(made: Made, step: int) -> Packed:
     """The result, ready to be written: as a Made or a Failure."""
     if made.error is not None:
-        return Packer(portable(made.error))
+        return Packed(portable(made.error))
     try:
-        return Packer(tuple(made))
+        return Packed(tuple(made))
     except Exception as error:
         add_note(
             error, f"at step {step} of the DataLoader: what transform returned can't be sent from its worker process"
         )
-        return Packer(portable(error))
+        return Packed(portable(error))
