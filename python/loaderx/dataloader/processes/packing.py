@@ -48,7 +48,7 @@ class Pickler(pickle.Pickler):
         return array_on, (stand_in, obj.dtype, obj.shape)
 
 
-class Packed:
+class Bundle:
     """A value, ready to be written."""
 
     def __init__(self, value: Any) -> None:
@@ -56,13 +56,13 @@ class Packed:
         file = io.BytesIO()
         Pickler(file, self._parts).dump(value)
         self._offsets = []
-        table = COUNT.pack(len(self._parts))
+        table = [COUNT.pack(len(self._parts))]
         end = 0
         for part in self._parts:
             self._offsets.append(end)
-            table += PART.pack(end, part.nbytes)
+            table.append(PART.pack(end, part.nbytes))
             end += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
-        self._tail = table + file.getvalue()
+        self._tail = b"".join([*table, file.getvalue()])
         self.tail = end
         self.length = len(self._tail)
 

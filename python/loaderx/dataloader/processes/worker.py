@@ -19,7 +19,7 @@ from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.processes import memory
 from loaderx.dataloader.processes.channel import Control, Greeting, Message, first_step_of, send
 from loaderx.dataloader.processes.failures import portable
-from loaderx.dataloader.processes.packing import Packed
+from loaderx.dataloader.processes.packing import Bundle
 from loaderx.dataloader.processes.slots import Slots
 from loaderx.dataloader.processes.watchdog import watch
 
@@ -112,14 +112,14 @@ def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
         send(channel, Message(step, slot.number, capacity, result.tail, result.length), slot.descriptor)
 
 
-def packed(made: Made, step: int) -> Packed:
+def packed(made: Made, step: int) -> Bundle:
     """The result, ready to be written: as a Made or a Failure."""
     if made.error is not None:
-        return Packed(portable(made.error))
+        return Bundle(portable(made.error))
     try:
-        return Packed(tuple(made))
+        return Bundle(tuple(made))
     except Exception as error:
         add_note(
             error, f"at step {step} of the DataLoader: what transform returned can't be sent from its worker process"
         )
-        return Packed(portable(error))
+        return Bundle(portable(error))
