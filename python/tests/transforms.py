@@ -167,3 +167,9 @@ def shapes(batch: Any) -> Any:
         "buffer": bytearray(b"y" * 10),
         "nested": [({"deep": [index + 1]}, None, ...), "text", 3, 2.5, True],
     }
+
+
+def leave(directory: str, batch: Any) -> Any:
+    """A file in the directory."""
+    os.close(os.open(f"{directory}/{time.monotonic_ns()}-{os.getpid()}", os.O_CREAT))
+    return batch

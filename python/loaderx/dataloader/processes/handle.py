@@ -14,6 +14,7 @@ from loaderx.dataloader.processes.channel import Control, Message, first_step_of
 from loaderx.dataloader.processes.failures import Failure, died, restored
 from loaderx.dataloader.processes.leases import Leases
 from loaderx.dataloader.processes.packing import unpacked
+from loaderx.dataloader.processes.starting import starting
 from loaderx.dataloader.processes.worker import work
 
 REAP_SECONDS = 1.0
@@ -46,7 +47,8 @@ class Worker:
         socket.send_fds(self.socket, [greeting], [leash, self._page, plan])
         context: Any = multiprocessing.get_context(method)
         process = context.Process(target=work, args=(self._theirs,), name=f"loaderx-{self.number}", daemon=True)
-        process.start()
+        with starting(method):
+            process.start()
         self.process = process
         self._theirs.close()  # so that its end is seen at ours
 

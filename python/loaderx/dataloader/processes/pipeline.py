@@ -34,7 +34,8 @@ class Processes(Waiting):
 
     def __init__(self, plan: Plan, first_step: int, workers: int, ahead: int, start_method: str | None = None) -> None:
         super().__init__(first_step, workers + ahead)
-        self._plan = pickled(plan)
+        self.plan = plan
+        self._pickled = pickled(plan)
         self._first = first_step
         self._method = start_method
         self._leash = Leash()
@@ -50,13 +51,13 @@ class Processes(Waiting):
         """Start the processes, and wait for none of them."""
         running.add(self)
         how = method(self._method)
-        plan = memory.create(len(self._plan))
+        plan = memory.create(len(self._pickled))
         try:
             with open(plan, "wb", closefd=False) as file:
-                file.write(self._plan)
+                file.write(self._pickled)
             for worker in self._workers:
                 greeting = Greeting.pack(
-                    worker.number, len(self._workers), self._first, worker.slots, len(self._plan), self.process
+                    worker.number, len(self._workers), self._first, worker.slots, len(self._pickled), self.process
                 )
                 worker.start(how, greeting, self._leash.reader, plan)
             self._reader.start()

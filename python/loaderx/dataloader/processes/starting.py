@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
+from collections.abc import Iterator
 
 METHODS = ("forkserver", "spawn")
 """A plain fork would take over memory, descriptors and locks of threads that the child doesn't have."""
@@ -33,3 +36,25 @@ def checked_start_method(chosen: str | None) -> str | None:
     if chosen is not None and chosen not in known:
         raise ValueError(f"start_method: expected {', '.join(map(repr, known))} or None, found {chosen!r}")
     return chosen
+
+
+@contextlib.contextmanager
+def starting(method: str) -> Iterator[None]:
+    """What is spawned within doesn't get Ctrl-C, until it says so (`settle`): it would tell of it, too.
+
+    A server would give this to all its children, those of others as well, so its workers may be hit until they begin.
+    """
+    if method != "spawn":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def settle() -> None:
+    """For workers: Ctrl-C reaches all processes of a terminal, and the consumer alone decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
