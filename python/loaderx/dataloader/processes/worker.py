@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import signal
 import socket
 import threading
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from loaderx.dataloader.processes.channel import Control, Greeting, Message, fir
 from loaderx.dataloader.processes.failures import portable
 from loaderx.dataloader.processes.packing import Bundle
 from loaderx.dataloader.processes.slots import Slots
+from loaderx.dataloader.processes.starting import settle
 from loaderx.dataloader.processes.watchdog import watch
 
 
@@ -38,9 +38,7 @@ class Task(NamedTuple):
 
 def work(channel: socket.socket) -> None:
     """The whole of it."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal; the consumer alone decides
+    settle()
     task = greeted(channel)
     if task is None:
         return
