@@ -125,7 +125,14 @@ def test_results_without_arrays(streams: Any, value: Any) -> None:
 def test_torch_tensors(streams: Any) -> None:
     torch = pytest.importorskip("torch")
     with DataLoader(streams, 1, 5, transform=transforms.tensors, worker_type="process") as loader:
-        assert torch.equal(next(loader)["index"], torch.tensor(unbroken(1)[0]))
+        batch = next(loader)
+    assert torch.equal(batch["index"], torch.tensor(unbroken(1)[0]))
+    assert batch["index"].data_ptr() % 64 == 0  # in shared memory
+    assert torch.equal(batch["strided"], batch["index"][::2])
+    assert batch["again"] is batch["index"]
+    assert batch["gradient"].requires_grad
+    assert batch["bfloat16"].dtype == torch.bfloat16
+    assert batch["scalar"].shape == ()
 
 
 def test_what_is_printed_comes_once(stream_root: Path) -> None:

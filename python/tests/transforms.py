@@ -101,7 +101,15 @@ def give(value: Any, batch: Any) -> Any:
 def tensors(batch: Any) -> Any:
     import torch
 
-    return {"index": torch.from_numpy(batch["index"])}
+    index = torch.from_numpy(batch["index"])
+    return {
+        "index": index,
+        "strided": index[::2],
+        "again": index,
+        "gradient": torch.ones(3, requires_grad=True),
+        "bfloat16": torch.ones(3, dtype=torch.bfloat16),
+        "scalar": torch.tensor(2.5),
+    }
 
 
 def who(batch: Any) -> Any:

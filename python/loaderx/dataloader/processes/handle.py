@@ -32,18 +32,21 @@ class Worker:
         self.ended = False
         """Whether it will send nothing more."""
         self.process: Any = None
-        self.socket, self._theirs = pair()
         self._workers = workers
+        self._page: int | None = None
+        self.socket, self._theirs = pair()
         self._page = memory.create(Control.size(slots))
         self.control = Control(self._page, slots)
         self._leases = Leases(self.control.slots, kept)
 
     def __del__(self) -> None:
-        self._theirs.close()
-        os.close(self._page)
+        if self._page is not None:
+            os.close(self._page)
+            self._theirs.close()
 
     def start(self, method: str, greeting: bytes, leash: int, plan: int) -> None:
         """Start the process. The greeting waits for it in the socket."""
+        assert self._page is not None
         socket.send_fds(self.socket, [greeting], [leash, self._page, plan])
         context: Any = multiprocessing.get_context(method)
         process = context.Process(target=work, args=(self._theirs,), name=f"loaderx-{self.number}", daemon=True)

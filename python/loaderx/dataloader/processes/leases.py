@@ -28,7 +28,8 @@ def count_fork() -> None:
     forks += 1
 
 
-os.register_at_fork(before=count_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=count_fork)
 
 
 class Leases:

@@ -3,8 +3,8 @@
     tail = number of parts, (offset, length) of each, a pickle of everything around them
 
 An array is copied once, from wherever the worker has it, strides and all, and is C-contiguous, aligned and writable where it arrives.
-Arrays of Python objects, subclasses of arrays and everything else are part of the pickle; objects that pickle with buffers out
-of band (PEP 574) get them in place, too.
+So is a tensor of PyTorch's in the CPU's memory. Arrays of Python objects, subclasses of arrays and everything else are part of the
+pickle; objects that pickle with buffers out of band (PEP 574) get them in place, too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,8 @@ class Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """Let an array be a part, without its bytes being touched yet."""
+        if type(obj).__module__ == "torch" and (array := array_of(obj)) is not None:
+            return tensor_on, (array,)
         if type(obj) is not np.ndarray or obj.dtype.hasobject or not obj.dtype.itemsize:
             return NotImplemented
         # What stands for it is writable, as the array on the other side shall be even where this one isn't.
@@ -79,6 +82,25 @@ class Bundle:
             else:
                 np.ndarray(part.shape, part.dtype, memory, offset)[...] = part
         memory[self.tail : self.size] = self._tail
+
+
+def array_of(obj: Any) -> npt.NDArray[Any] | None:
+    """The array under a tensor; None for what is no plain tensor, or of a type that arrays don't have."""
+    torch = sys.modules["torch"]
+    if type(obj) is not torch.Tensor or obj.requires_grad:
+        return None
+    try:
+        array: npt.NDArray[Any] = obj.numpy()
+    except (TypeError, RuntimeError):
+        return None
+    return array
+
+
+def tensor_on(array: npt.NDArray[Any]) -> Any:
+    """What a packed tensor becomes."""
+    import torch
+
+    return torch.from_numpy(array)
 
 
 def array_on(memory: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

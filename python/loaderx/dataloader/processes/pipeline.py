@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from multiprocessing.connection import wait as first_of
@@ -30,9 +31,12 @@ class Processes(Waiting):
 
     Raises:
         TypeError: a part of the plan doesn't pickle.
+        OSError: no descriptors are left, or this system can't send them from process to process.
     """
 
     def __init__(self, plan: Plan, first_step: int, workers: int, ahead: int, start_method: str | None = None) -> None:
+        if not hasattr(socket, "send_fds"):
+            raise OSError("worker_type='process': this system can't share memory that has no name; use 'thread'")
         super().__init__(first_step, workers + ahead)
         self.plan = plan
         self._pickled = pickled(plan)

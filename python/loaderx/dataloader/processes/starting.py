@@ -20,7 +20,8 @@ def note_fork() -> None:
     forked = True
 
 
-os.register_at_fork(after_in_child=note_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=note_fork)
 
 
 def method(chosen: str | None) -> str:
