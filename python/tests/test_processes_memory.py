@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -15,10 +16,13 @@ import numpy as np
 import pytest
 import transforms
 from loaderx.dataloader import DataLoader
+from loaderx.dataloader.plan import Made
 from loaderx.dataloader.processes import Processes, channel, memory
+from loaderx.dataloader.processes.failures import Failure, restored
 from loaderx.dataloader.processes.leases import KEPT, Leases
 from loaderx.dataloader.processes.packing import Bundle, unpacked
 from loaderx.dataloader.processes.slots import SMALLEST, Slots
+from loaderx.dataloader.processes.worker import give
 from streams import IMAGES, unbroken
 from support import same
 
@@ -182,6 +186,37 @@ def test_a_descriptor_that_did_not_arrive() -> None:
         leases.hold(message)
     assert states[0] == channel.GONE
     assert carried(np.arange(3), slots, leases).tolist() == [0, 1, 2]
+
+
+def test_memory_that_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error of that step, and the worker lives on."""
+    create = memory.create
+
+    def refuse_large(size: int) -> int:
+        if size > SMALLEST:
+            raise OSError(errno.ENOMEM, "refused")
+        return create(size)
+
+    monkeypatch.setattr(memory, "create", refuse_large)
+    states = memoryview(bytearray(4))
+    slots, leases = Slots(states), Leases(states, kept=2)
+    ours, theirs = channel.pair()
+    with theirs:
+        for step, batch in enumerate([np.zeros(SMALLEST), np.arange(3)]):
+            give(Made(batch, None), step, slots, theirs)
+            received = ours.receive()
+            assert received is not None
+            message, descriptor = received
+            assert message.step == step
+            leases.learn(message, descriptor)
+            value = unpacked(leases.hold(message), message.tail, message.length)
+            if step == 0:
+                assert isinstance(value, Failure)
+                error = restored(value, step)
+                assert isinstance(error, OSError)
+                assert error.errno == errno.ENOMEM
+            else:
+                assert value[0].tolist() == [0, 1, 2]
 
 
 def test_where_there_is_no_memfd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

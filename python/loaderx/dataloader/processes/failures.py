@@ -7,6 +7,7 @@ Its traceback can't cross. It comes as text, as the cause, so that Python prints
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import signal
 import traceback
@@ -57,11 +58,8 @@ def restored(failure: Failure, step: int) -> BaseException:
     """The exception as the consumer gets it."""
     error: BaseException | None = None
     if failure.pickled is not None:
-        try:
+        with contextlib.suppress(Exception):  # its class may be there in the worker only
             error = pickle.loads(failure.pickled)
-        except Exception as reason:  # its class is there in the worker only
-            error = None
-            add_note(reason, failure.name)
     if error is None:
         error = WorkerError(failure.name.removeprefix("builtins."))
         add_note(error, f"at step {step} of the DataLoader")

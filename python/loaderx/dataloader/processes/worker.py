@@ -104,7 +104,13 @@ def may_make(step: int, task: Task, channel: socket.socket) -> bool:
 def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
     """Hand over what came of a step."""
     result = packed(made, step)
-    with slots.take(result.size) as slot:
+    try:
+        taken = slots.take(result.size)
+    except OSError as error:  # no memory, no descriptor: the error is small and finds room where batches did
+        add_note(error, f"at step {step} of the DataLoader: no shared memory for {result.size} bytes")
+        result = Bundle(portable(error))
+        taken = slots.take(result.size)
+    with taken as slot:
         result.write(slot.memory)
         capacity = 0 if slot.descriptor is None else len(slot.memory)
         send(channel, Message(step, slot.number, capacity, result.tail, result.length), slot.descriptor)
