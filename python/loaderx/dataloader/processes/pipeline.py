@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 import time
-from multiprocessing.connection import wait as first_of
 from typing import Any
 
 from loaderx.dataloader.plan import Made, Plan
@@ -123,7 +123,10 @@ def ended_in(seconds: float, processes: list[Any]) -> list[Any]:
     """Wait for processes to end, and reap them. Those that did not end in time."""
     deadline = time.monotonic() + seconds
     while processes:
-        ended = first_of([process.sentinel for process in processes], max(0.0, deadline - time.monotonic()))
+        poller = select.poll()
+        for process in processes:
+            poller.register(process.sentinel, select.POLLIN)
+        ended = dict(poller.poll(max(0.0, deadline - time.monotonic()) * 1000))
         if not ended:
             break
         for process in processes:
