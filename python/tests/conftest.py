@@ -84,7 +84,7 @@ def streams(stream_root: Path) -> Iterator[dict[str, Any]]:
 def processes() -> Any:
     """Quick and clean forks: of a server that has imported everything and has no threads."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workers", "loaderx.dataset"])
+    context.set_forkserver_preload(["workers", "transforms", "loaderx.dataloader"])
     return context
 
 

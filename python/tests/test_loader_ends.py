@@ -197,7 +197,8 @@ def counts():
     deadline = time.monotonic() + 30
     while len(os.listdir("/proc/self/task")) > 8 and time.monotonic() < deadline:
         time.sleep(0.01)
-    lines = open("/proc/self/status").read().splitlines()
+    with open("/proc/self/status") as file:
+        lines = file.read().splitlines()
     memory = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), memory
 

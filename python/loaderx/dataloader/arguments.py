@@ -25,7 +25,7 @@ def start_method(method: str | None) -> str | None:
     """How worker processes begin, or None."""
     if method is None:
         return None
-    # Not "fork": a child gets copies of locks that other threads of this process hold.
+    # Not "fork": a child would take over memory, descriptors and locks of threads that it doesn't have.
     methods = tuple(name for name in ("forkserver", "spawn") if name in multiprocessing.get_all_start_methods())
     return choice(method, "start_method", methods)
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn
 from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader import arguments
+from loaderx.dataloader.errors import WorkerDiedError
 from loaderx.dataloader.making import JOIN_SECONDS, Making, Options, PipelineStopped, WorkerType
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.plan import Made, Plan
@@ -211,7 +212,7 @@ class DataLoader(Closing):
                 made = self._next_made()
                 if made.error is None:
                     return self._counts.delivered(made)
-                if not (self._skips_errors and isinstance(made.error, Exception)):
+                if not self._skips(made.error):
                     self._failure = made.error, made.error.__traceback__
                     del made  # the error's traceback will hold this frame
                     self._stop()
@@ -247,11 +248,15 @@ class DataLoader(Closing):
                 raise StopIteration from None
             self._counts.wait_seconds += time.perf_counter() - started
             given = step in self._seen or step < self._step
-            if made.error is None or self._skips_errors or given:
+            if made.error is None or given or self._skips(made.error):
                 self._pass(step)
                 pipeline.release(step)
             if not given:
                 return made
+
+    def _skips(self, error: BaseException) -> bool:
+        """Whether to pass over a step with this error. A worker that died says nothing about its step."""
+        return self._skips_errors and isinstance(error, Exception) and not isinstance(error, WorkerDiedError)
 
     def _pass(self, step: int) -> None:
         """Count `step` as given."""

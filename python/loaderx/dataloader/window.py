@@ -10,7 +10,7 @@ class Window:
     """The number of steps that may be begun or ready at a time; one always may. Learns how large a batch is from those it saw."""
 
     def __init__(self, batches: int, memory: int) -> None:
-        self._batches, self._memory = batches, memory
+        self.most, self._memory = batches, memory
         self._largest = 0
 
     def saw(self, batch: Any) -> None:
@@ -21,8 +21,8 @@ class Window:
     def size(self) -> int:
         """Steps at a time."""
         if self._largest == 0:
-            return self._batches
-        return max(1, min(self._batches, self._memory // self._largest))
+            return self.most
+        return max(1, min(self.most, self._memory // self._largest))
 
 
 def bytes_of(batch: Any) -> int:

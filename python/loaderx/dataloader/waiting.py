@@ -1,0 +1,136 @@
+"""The consumer's side of steps that others make: it waits for them, takes them, and so lets more be begun.
+
+What crosses between threads are a dict and a queue:
+
+    results    makers -> consumer   step -> what came of it
+    arrivals   makers -> consumer   a wake-up for each result
+
+The queue is a `SimpleQueue` because its `put` is safe wherever Python may run code, a garbage collector's callback included: no lock
+is ever held that a callback could wait for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from abc import ABC, abstractmethod
+from queue import Empty, SimpleQueue
+
+from loaderx.dataloader.making import Options, PipelineStopped
+from loaderx.dataloader.plan import Made
+from loaderx.dataloader.window import Window
+
+
+class Waiting(ABC):
+    """Steps from `first_step` on, of which at most so many are begun or done and not yet taken as workers and options allow.
+
+    One consumer waits at a time.
+    """
+
+    def __init__(self, first_step: int, options: Options) -> None:
+        self.stopped = False
+        self.process = os.getpid()
+        self.results: dict[int, Made] = {}
+        self.arrivals: SimpleQueue[None] = SimpleQueue()
+        self.window = Window(options.workers + options.ahead, options.memory)
+        self._issued = first_step
+        self._outstanding = 0
+
+    @abstractmethod
+    def begin(self, step: int) -> None:
+        """Let `step` be made."""
+
+    def lost(self, step: int) -> Made | None:
+        """What comes of a step that nobody makes any longer. Asked before the results are looked at."""
+        return None
+
+    def first_lost(self) -> int | None:
+        """The lowest step that was begun and that nobody makes any longer."""
+        return None
+
+    def wait(self, step: int, timeout: float | None) -> Made:
+        """What came of `step`; it stays until `release`. For consumers that take all steps in order.
+
+        Raises:
+            PipelineStopped: the pipeline stops, or did.
+            TimeoutError: nothing came within `timeout` seconds.
+        """
+        # All below it were taken, and an interrupt may have kept the consumer from saying so.
+        self._outstanding = self._issued - step
+        self._issue()
+        deadline = deadline_in(timeout)
+        while True:
+            lost = self.lost(step)
+            made = self.results.get(step, lost)
+            if made is not None:
+                return made
+            if not self._arrival(deadline) and step not in self.results:
+                raise TimeoutError(f"step {step}: no batch within {timeout} s")
+
+    def wait_any(self, timeout: float | None) -> tuple[int, Made]:
+        """A step and what came of it: the lowest that is ready, or else the first that comes. For consumers that take them in any order.
+
+        Raises as `wait` does.
+        """
+        self._issue()
+        deadline = deadline_in(timeout)
+        while True:
+            lost = self.first_lost()
+            ready = self.results.copy()
+            if ready:
+                step = min(ready)
+                return step, ready[step]
+            if lost is not None and (made := self.lost(lost)) is not None:
+                return lost, made
+            if not self._arrival(deadline) and not self.results:
+                raise TimeoutError(f"no batch within {timeout} s")
+
+    def _arrival(self, deadline: float | None) -> bool:
+        """Wait until something may have changed. False if the time is over before."""
+        if self.stopped:
+            raise PipelineStopped
+        try:
+            self.arrivals.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except Empty:
+            return False
+        return True
+
+    def release(self, step: int) -> None:
+        """Forget the result of `step`, which the consumer has, and let another be begun."""
+        self.results.pop(step, None)
+        # A result has one wake-up, and one that was there before it was waited for leaves its own behind.
+        with contextlib.suppress(Empty):
+            self.arrivals.get_nowait()
+        self._outstanding -= 1
+        self._issue()
+
+    def _issue(self) -> None:
+        """Let as many steps be made as may be."""
+        while self._outstanding < self.window.size and not self.stopped:
+            self.begin(self._issued)
+            self._issued += 1
+            self._outstanding += 1
+
+    def arrived(self, step: int, made: Made) -> None:
+        """For makers: what came of a step."""
+        self.window.saw(made.batch)
+        if not self.stopped:
+            self.results[step] = made
+            self.arrivals.put(None)
+
+    def stop(self) -> None:
+        """Wake the consumer, and let it end. Does not wait, so it may be called from anywhere."""
+        self.stopped = True
+        self.results.clear()
+        self.arrivals.put(None)
+
+    @property
+    def ready(self) -> int:
+        """Batches that wait for the consumer."""
+        return len(self.results)
+
+
+def deadline_in(timeout: float | None) -> float | None:
+    """When the time is over."""
+    return None if timeout is None else time.monotonic() + timeout
