@@ -105,10 +105,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Of what the batch has in order, what belongs to this part's records.
-    fn select<'b, T: Default>(&self, all: &'b mut [T]) -> Vec<T>
-    where
-        T: 'b,
-    {
+    fn select<T: Default>(&self, all: &mut [T]) -> Vec<T> {
         match &self.places {
             None => all.iter_mut().map(std::mem::take).collect(),
             Some(places) => {
