@@ -273,7 +273,7 @@ mod tests {
 
     fn drawn(mixed: bool, only: Option<u32>) -> Drawn {
         let indices: Vec<u64> = (0..64).map(|place| place * 17 % 40).collect();
-        let sources = (0..64).map(|place| only.unwrap_or(place * place % 3)).collect();
+        let sources = (0..64).map(|place| only.unwrap_or((place + place / 9 + 1) % 3)).collect();
         Drawn { indices, sources: mixed.then_some(sources) }
     }
 
