@@ -27,6 +27,7 @@ impl Draws {
     /// ValueError as of the sampler, for a rank that isn't, and for a table of another length. The table is copied.
     #[staticmethod]
     #[pyo3(signature = (length, batch_size, mode, seed, rank = 0, world_size = 1, table = None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn sampled(
         py: Python<'_>,
         length: u64,

@@ -19,7 +19,7 @@
 //! let pipeline = Pipeline::start(plan, Limits { workers: 1, ahead: 2, bytes: 1 << 30 }, 0)?;
 //! for step in 0..10 {
 //!     let Taken::Made(made) = pipeline.take(step, None)? else { break };
-//!     let [Batch::Rows(memory)] = &made.batches?[..] else { break };
+//!     let [Batch::Rows(memory)] = &made.batches.map_err(|failure| failure.error)?[..] else { break };
 //!     assert_eq!(memory.len(), 4);
 //! }
 //! # Ok(())

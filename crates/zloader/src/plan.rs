@@ -23,7 +23,7 @@ pub struct Made {
     /// What it reads; nothing if drawing failed.
     pub drawn: Drawn,
     /// One batch a stream, or what went wrong.
-    pub batches: std::result::Result<Vec<Batch>, Failure>,
+    pub batches: std::result::Result<Vec<Batch>, Box<Failure>>,
     /// How long drawing and gathering took.
     pub seconds: f64,
 }
@@ -39,7 +39,12 @@ pub struct Failure {
 
 impl Made {
     pub(crate) fn failed(step: u64, stream: Option<usize>, error: Error) -> Self {
-        Self { step, drawn: Drawn::default(), batches: Err(Failure { stream, error }), seconds: 0.0 }
+        Self {
+            step,
+            drawn: Drawn::default(),
+            batches: Err(Box::new(Failure { stream, error })),
+            seconds: 0.0,
+        }
     }
 
     /// Bytes that its batches hold.
@@ -77,7 +82,8 @@ impl Plan {
             Err(error) => return Made::failed(step, None, error),
         };
         let gather = |(number, stream): (usize, &Stream)| {
-            caught(|| stream.gather(&drawn)).map_err(|error| Failure { stream: Some(number), error })
+            caught(|| stream.gather(&drawn))
+                .map_err(|error| Box::new(Failure { stream: Some(number), error }))
         };
         let batches = self.streams.iter().enumerate().map(gather).collect();
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }

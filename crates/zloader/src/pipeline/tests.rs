@@ -95,7 +95,7 @@ proptest! {
         let twin = |step: u64| usize::try_from(hash(step) % 100).unwrap();
         let pipeline = start(workers, ahead, first, move |step| {
             pause(hash(step) % delay);
-            if hash(step) % 7 == 0 { Err(Error::Internal(step.to_string())) } else { Ok(twin(step)) }
+            if hash(step).is_multiple_of(7) { Err(Error::Internal(step.to_string())) } else { Ok(twin(step)) }
         });
         let mut seen = Vec::new();
         for step in first..first + 40 {
