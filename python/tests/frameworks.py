@@ -1,0 +1,16 @@
+"""What the tests of frameworks share. A framework that isn't there skips its tests, but in `make test-frameworks`, where it must be there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+
+
+def framework(name: str) -> Any:
+    """The module of that name; the calling test module is skipped where it is not installed."""
+    if os.environ.get("LOADERX_REQUIRE_FRAMEWORKS") == "1":
+        return importlib.import_module(name)
+    return pytest.importorskip(name, reason=f"{name} is not installed (make test-frameworks)")
