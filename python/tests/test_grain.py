@@ -14,12 +14,19 @@ from streams import COUNT, IMAGES, TOKENS
 from support import same
 
 grain = framework("grain")
+flags = framework("absl.flags")
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed_flags() -> None:
+    """grain's processes ask for command line flags, which the program that uses grain has parsed."""
+    flags.FLAGS.mark_as_parsed()
 
 
 def right(record: Any, number: int) -> bool:
