@@ -18,7 +18,9 @@ from pathlib import Path
 NO_DEVICE = 100
 """`cudaErrorNoDevice`, which torch takes as a count of no devices. For the other libraries it is an error like any other."""
 
-SYMBOL = re.compile(r"\d+: \w+ +\w+ +(?P<kind>\w+) +(?P<bind>\w+) +\w+ +(?P<at>\w+) +(?P<name>[^@\s]+)(@+(?P<version>\S+))?")
+SYMBOL = re.compile(
+    r"\d+: \w+ +\w+ +(?P<kind>\w+) +(?P<bind>\w+) +\w+ +(?P<at>\w+) +(?P<name>[^@\s]+)(@+(?P<version>\S+))?"
+)
 FROM_THE_INTERPRETER = ("Py", "_Py")
 
 
@@ -29,7 +31,9 @@ def output(*command: str) -> str:
 def install(python: str, packages: list[str]) -> Path:
     """Install the packages without their dependencies; returns the folder of torch's libraries."""
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *packages], check=True)
-    where = output(python, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])")
+    where = output(
+        python, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    )
     return Path(where.strip()) / "lib"
 
 
@@ -42,7 +46,9 @@ def missing(folder: Path) -> dict[str, dict[tuple[str, str], str]]:
     wanted: dict[tuple[str, str], str] = {}
     for file in sorted(folder.glob("*.so*")):
         libraries |= set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", str(file))))
-        for owner, names in re.findall(r"File: (\S+)(.*?)(?=File: |\Z)", output("readelf", "-VW", str(file)), re.DOTALL):
+        for owner, names in re.findall(
+            r"File: (\S+)(.*?)(?=File: |\Z)", output("readelf", "-VW", str(file)), re.DOTALL
+        ):
             owners |= dict.fromkeys(re.findall(r"Name: (\S+)", names), owner)
         for symbol in SYMBOL.finditer(output("readelf", "--dyn-syms", "-W", str(file))):
             if symbol["at"] != "UND":

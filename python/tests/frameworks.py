@@ -1,4 +1,4 @@
-"""What the tests of frameworks share. A framework that isn't there skips its tests, but in `make test-frameworks`, where it must be there."""
+"""What the tests of frameworks share. Where a framework is missing its tests are skipped, but in `make test-frameworks` they fail."""
 
 from __future__ import annotations
 

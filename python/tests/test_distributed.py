@@ -61,9 +61,10 @@ def joined(found: list[dict[str, Any]]) -> list[list[int]]:
 
 def alone(root: Path, batch_size: int, count: int, **arguments: Any) -> list[list[int]]:
     """The same steps in a world of one."""
+    arguments |= {"rank": 0, "world_size": 1}
     with (
         MSDataset(root, read_only=True) as ds,
-        DataLoader(ds, batch_size=batch_size, rank=0, world_size=1, **arguments) as loader,
+        DataLoader(ds, batch_size=batch_size, **arguments) as loader,
     ):
         return [batch["index"].tolist() for batch in itertools.islice(loader, count)]
 

@@ -41,7 +41,7 @@ def stateful(root: Path, workers: int, step: int = 0, seed: int = 42) -> Any:
 
 def checked(batch: Any) -> list[int]:
     """The numbers of a batch that holds the right records."""
-    numbers = batch["index"].tolist()
+    numbers: list[int] = batch["index"].tolist()
     assert same(batch["image"].numpy(), IMAGES[numbers])
     assert all_same([record.numpy() for record in batch["token"]], [TOKENS[i] for i in numbers])
     return numbers

@@ -1,4 +1,4 @@
-"""`loaderx.torch`: batches as tensors, and on their way to a GPU. One without a GPU stands in for it; the real one has its turn where it is."""
+"""`loaderx.torch`: batches as tensors, and on their way to a GPU. Where there is none, something that is slower stands in for it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,9 @@ class FakeGpu:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
-        targets = [torch.full_like(source, 99) if source.dtype != torch.bool else torch.ones_like(source) for source in sources]
+        targets = [
+            torch.full_like(source, 99) if source.dtype != torch.bool else torch.ones_like(source) for source in sources
+        ]
         return targets, Late(self, sources, targets)
 
 
@@ -250,7 +252,12 @@ def test_a_buffer_that_may_still_be_read_is_not_used_again() -> None:
 
 def test_buffers_of_other_sizes_make_room() -> None:
     sizes: list[int] = []
-    pool = Pool(lambda size: sizes.append(size) or torch.empty(size, dtype=torch.uint8), 4 * SMALLEST)
+
+    def allocate(size: int) -> Any:
+        sizes.append(size)
+        return torch.empty(size, dtype=torch.uint8)
+
+    pool = Pool(allocate, 4 * SMALLEST)
     small = [pool.take(10) for _ in range(4)]
     assert pool.take(10) is None
     for buffer in small:
@@ -301,10 +308,12 @@ def test_a_gpu(streams: Any) -> None:
 @needs_gpu
 def test_a_gpu_and_another_stream(streams: Any) -> None:
     stream = torch.cuda.Stream()
-    with DataLoader(streams, batch_size=20, transform=to_device("cuda", stream=stream)) as loader:
-        with torch.cuda.stream(stream):
-            for batch in itertools.islice(loader, 50):
-                assert same(batch["image"].cpu().numpy(), IMAGES[batch["index"].cpu().numpy()])
+    with (
+        DataLoader(streams, batch_size=20, transform=to_device("cuda", stream=stream)) as loader,
+        torch.cuda.stream(stream),
+    ):
+        for batch in itertools.islice(loader, 50):
+            assert same(batch["image"].cpu().numpy(), IMAGES[batch["index"].cpu().numpy()])
     with pytest.raises(TypeError, match="does not pickle"):
         pickle.dumps(to_device("cuda", stream=stream))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from loaderx.arguments import integer
@@ -38,10 +38,11 @@ class ToDevice:
             return mapped(batch, tensor)
         arrays: list[torch.Tensor] = []
         mapped(batch, lambda array, what: arrays.append(tensor(array, what)))
-        if self.device.type == "cuda":
-            moved = iter(self._started().move(arrays))
-        else:
-            moved = iter([array.to(self.device) for array in arrays])
+        moved = (
+            iter(self._started().move(arrays))
+            if self.device.type == "cuda"
+            else iter([array.to(self.device) for array in arrays])
+        )
         return mapped(batch, lambda array, what: next(moved))  # the same walk, so the same order
 
     def _started(self) -> Lane:
@@ -114,7 +115,7 @@ class Lane:
 def places(arrays: Sequence[torch.Tensor]) -> list[int]:
     """Where in a buffer each array begins, and where the last one ends."""
     sizes = [-(-array.numel() * array.element_size() // ALIGNMENT) * ALIGNMENT for array in arrays]
-    return np.cumsum([0, *sizes]).tolist()
+    return list(itertools.accumulate(sizes, initial=0))
 
 
 def into(buffer: torch.Tensor, start: int, array: torch.Tensor) -> torch.Tensor:
