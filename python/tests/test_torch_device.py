@@ -20,6 +20,7 @@ from support import all_same, run_python, same
 torch = framework("torch")
 
 from loaderx.torch import to_device  # noqa: E402
+from loaderx.torch.cuda import Cuda  # noqa: E402
 from loaderx.torch.pinned import SMALLEST, Pool, size_class  # noqa: E402
 from loaderx.torch.tensors import SAME_BITS, tensor  # noqa: E402
 from loaderx.torch.transfer import Lane  # noqa: E402
@@ -287,6 +288,60 @@ def test_loaderx_does_not_import_torch() -> None:
     assert run_python(code).returncode == 0
 
 
+def test_what_is_asked_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies on their own stream, then the event there; and the consumer's stream is told of every tensor."""
+    calls: list[Any] = []
+
+    class Recorded:
+        """Stands for a tensor, an event and a stream."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def to(self, device: Any, non_blocking: bool) -> Recorded:
+            calls.append(("copy", self.name, str(device), non_blocking))
+            return Recorded(f"{self.name} there")
+
+        def record_stream(self, stream: Recorded) -> None:
+            calls.append(("used on", self.name, stream.name))
+
+        def record(self, stream: Recorded) -> None:
+            calls.append(("record", stream.name))
+
+        def __enter__(self) -> None:
+            calls.append(("enter", self.name))
+
+        def __exit__(self, *error: object) -> None:
+            calls.append(("leave", self.name))
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Recorded("side"))
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda device: Recorded("default"))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(torch.cuda, "Event", lambda blocking: Recorded("event"))
+    for consumer in (None, Recorded("own")):
+        calls.clear()
+        sources: list[Any] = [Recorded("a"), Recorded("b")]
+        tensors, done = Cuda(torch.device("cuda:1"), consumer).copy(sources)
+        assert [tensor.name for tensor in (*tensors, done)] == ["a there", "b there", "event"]
+        used_on = "default" if consumer is None else "own"
+        assert calls == [
+            ("enter", "side"),
+            ("copy", "a", "cuda:1", True),
+            ("copy", "b", "cuda:1", True),
+            ("record", "side"),
+            ("leave", "side"),
+            ("used on", "a there", used_on),
+            ("used on", "b there", used_on),
+        ]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_without_a_gpu() -> None:
+    """Said at once, not at the first batch."""
+    with pytest.raises((RuntimeError, AssertionError), match="CUDA"):
+        to_device("cuda")
+
+
 @needs_gpu
 def test_a_gpu(streams: Any) -> None:
     """The right numbers on the consumer's stream, while it is kept busy and drops batches at once."""
@@ -301,6 +356,7 @@ def test_a_gpu(streams: Any) -> None:
             wanted.append(int(IMAGES[indices].sum() + indices.sum()))
             assert all_same([record.cpu().numpy() for record in batch["token"]], [TOKENS[i] for i in indices])
         assert [int(total) for total in sums] == wanted
+    assert move.device == torch.device("cuda", 0)
     assert move._lane is not None
     assert move._lane.pool.held <= 8 << 20
 

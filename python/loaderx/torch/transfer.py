@@ -27,6 +27,9 @@ class ToDevice:
         self, device: str | int | torch.device, pinned_bytes: int = PINNED_BYTES, stream: Any | None = None
     ) -> None:
         self.device = torch.device(device)
+        if self.device == torch.device("cuda"):
+            # Worker threads have a current device of their own, and it is the first one.
+            self.device = torch.device("cuda", torch.cuda.current_device())
         self._pinned_bytes = integer(pinned_bytes, "pinned_bytes")
         self._stream = stream
         self._starting = threading.Lock()
@@ -46,7 +49,7 @@ class ToDevice:
         return mapped(batch, lambda array, what: next(moved))  # the same walk, so the same order
 
     def _started(self) -> Lane:
-        """CUDA is first touched by the first batch: a process that forks workers before it must not have done so."""
+        """The lane, which the first batch makes: it has a stream and memory, and other processes must have their own."""
         with self._starting:
             if self._lane is None:
                 self._lane = Lane(Cuda(self.device, self._stream), self._pinned_bytes)
@@ -76,11 +79,12 @@ def to_device(
     that are used on another stream than `stream` need the caller's own `tensor.record_stream(...)`, as always in torch.
 
     Args:
-        device: as for `torch.device`.
+        device: as for `torch.device`. "cuda" is the current device of the thread that calls this.
         pinned_bytes: page-locked memory to use at most. A batch that gets none is copied from where it is, more slowly.
         stream: the `torch.cuda.Stream` that the tensors are used on. None: the device's default stream.
 
     Raises:
+        RuntimeError: "cuda", and there is no GPU.
         TypeError: (by the transform) an array of a dtype that torch doesn't have; the message says which.
     """
     return ToDevice(device, pinned_bytes, stream)
