@@ -154,7 +154,7 @@ $(VENV)/.torch: $(VENV)/.env
 $(FRAMEWORKS)/.made: pyproject.toml scripts/torch_cpu.py $(VENV)/.env
 	@rm -rf $(FRAMEWORKS)
 	$(BIN)/python -m venv --without-pip $(FRAMEWORKS)
-	$(BIN)/python -m pip --python $(FRAMEWORKS)/bin/python install --group frameworks
+	$(BIN)/python -m pip --python $(FRAMEWORKS)/bin/python install --no-compile --group frameworks
 	$(BIN)/python scripts/torch_cpu.py $(FRAMEWORKS)/bin/python torch torchdata
 	@echo $(abspath python) > $$($(FRAMEWORKS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/loaderx.pth
 	@touch $@

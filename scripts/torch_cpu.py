@@ -30,7 +30,9 @@ def output(*command: str) -> str:
 
 def install(python: str, packages: list[str]) -> Path:
     """Install the packages without their dependencies; returns the folder of torch's libraries."""
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *packages], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--no-compile", "--no-deps", *packages], check=True
+    )
     where = output(
         python, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     )

@@ -10,6 +10,8 @@ from frameworks import framework
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# The first import of a framework reads a gigabyte.
+pytestmark = pytest.mark.timeout(300)
 NEEDED = {"PyTorch": ("torch", "torchdata"), "JAX": ("jax",), "grain": ("grain",)}
 
 

@@ -21,6 +21,8 @@ jax = framework("jax")
 
 from loaderx.jax import global_batch, to_device  # noqa: E402
 
+# The first import of a framework reads a gigabyte.
+pytestmark = pytest.mark.timeout(300)
 DEVICES = Path(__file__).with_name("jax_devices.py")
 
 

@@ -25,6 +25,8 @@ from loaderx.torch.pinned import SMALLEST, Pool, size_class  # noqa: E402
 from loaderx.torch.tensors import SAME_BITS, tensor  # noqa: E402
 from loaderx.torch.transfer import Lane  # noqa: E402
 
+# The first import of a framework reads a gigabyte.
+pytestmark = pytest.mark.timeout(300)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
