@@ -56,9 +56,17 @@ test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of 
 	cargo test --release -p zrecord --test large -- --ignored --test-threads=1 --nocapture
 	LOADERX_LARGE=1 $(BIN)/pytest python/tests/test_large.py
 
-.PHONY: test-torch
-test-torch: build $(VENV)/.torch ## datasets under PyTorch's DataLoader (fetches torch: some 5 GB on disk)
-	$(BIN)/pytest python/tests/test_torch.py
+FRAMEWORKS := build/frameworks
+# Apart from one another: a process with JAX in it must not fork.
+TORCH_TESTS := $(addprefix python/tests/test_,distributed.py grain.py stateful.py torch.py torch_device.py)
+JAX_TESTS := $(addprefix python/tests/test_,frameworks.py jax.py)
+.PHONY: test-frameworks test-torch
+test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU, in an environment of their own (2 GB on disk)
+	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(TORCH_TESTS)
+	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(JAX_TESTS)
+
+test-torch: build $(VENV)/.torch ## the tests of PyTorch with its own wheel, also on a GPU (5 GB on disk)
+	$(BIN)/pytest $(TORCH_TESTS)
 
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo
@@ -143,6 +151,15 @@ $(VENV)/.bench: $(VENV)/.env
 
 $(VENV)/.torch: $(VENV)/.env
 	$(BIN)/python -m pip install --group torch
+	@touch $@
+
+# The package is where it is in $(VENV): in python/, with the binding that was built there.
+$(FRAMEWORKS)/.made: pyproject.toml scripts/torch_cpu.py $(VENV)/.env
+	@rm -rf $(FRAMEWORKS)
+	$(BIN)/python -m venv --without-pip $(FRAMEWORKS)
+	$(BIN)/python -m pip --python $(FRAMEWORKS)/bin/python install --no-compile --group frameworks
+	$(BIN)/python scripts/torch_cpu.py $(FRAMEWORKS)/bin/python torch torchdata
+	@echo $(abspath python) > $$($(FRAMEWORKS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/loaderx.pth
 	@touch $@
 
 $(VENV)/.build: $(VENV)/.env $(RUST_SOURCES)

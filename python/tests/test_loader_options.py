@@ -220,3 +220,17 @@ class TestBounds:
             loader(**{name: "x"})
         with pytest.raises(TypeError, match=f"{name}: expected one of {names}, found 3"):
             loader(**{name: 3})
+
+
+class TestBatchAt:
+    def test_it_is_the_batch_of_the_step(self) -> None:
+        run = draws(100, 6, batch_size=4)
+        with loader() as made:
+            next(made)
+            assert [made.batch_at(step)["n"].tolist() for step in (5, 0, 3)] == [run[5], run[0], run[3]]
+            assert made.step == 1
+            assert drawn(made, 1) == run[1:2]
+
+    def test_its_error_is_raised(self) -> None:
+        with loader(transform=Flaky(*range(100))) as made, pytest.raises(ValueError, match="flaky"):
+            made.batch_at(7)

@@ -1,4 +1,4 @@
-"""Datasets under PyTorch's own DataLoader. Run by `make test-torch`; skipped where there is no torch."""
+"""Datasets under PyTorch's own DataLoader."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from frameworks import framework, quick_processes
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.utils import from_iterator, from_numpy
 from support import all_same, same
 
-torch = pytest.importorskip("torch", minversion="2.0")
-data = pytest.importorskip("torch.utils.data")
+torch = framework("torch")
+data = framework("torch.utils.data")
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -28,6 +29,7 @@ pytestmark = [
 
 COUNT, BATCH, EPOCHS = 100, 8, 3
 METHODS = multiprocessing.get_all_start_methods()
+quick_processes()
 # The first number of a record says which one it is.
 ROWS = np.arange(COUNT * 12, dtype=np.float32).reshape(COUNT, 3, 4)
 TOKENS = [np.full(1 + i % 7, i, np.int32) for i in range(COUNT)]

@@ -313,6 +313,13 @@ class DataLoader(Closing):
                 self._failure = None
                 self._step, self._seen = step, seen
 
+    def batch_at(self, step: int) -> Any:
+        """The batch of any step, wherever the loader stands, made now and by the caller. Raises what making it raises."""
+        made = self._plan.make(integer(step, "step", maximum=MAX_STEP))
+        if made.error is not None:
+            raise made.error
+        return made.batch
+
     def take(self, count: int) -> Take:
         """The next `count` batches, as an iterator that has a length: for loops of so many steps, and for progress bars."""
         return Take(self, integer(count, "count"))
