@@ -21,7 +21,12 @@ def work(folder: Path, rank: int) -> None:
     world_size = job["world_size"]
     dist.init_process_group("gloo", init_method=f"file://{folder / 'rendezvous'}", rank=rank, world_size=world_size)
     with MSDataset(job["root"], read_only=True) as ds:
-        arguments = {"batch_size": job["batch_size"], "mode": job.get("mode", 2), **job.get("given", {})}
+        arguments = {
+            "batch_size": job["batch_size"],
+            "uneven": True,
+            "mode": job.get("mode", 2),
+            **job.get("given", {}),
+        }
         with DataLoader(ds, **arguments) as loader:
             if "state" in job:
                 loader.load_state_dict(job["state"])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 from pathlib import Path
@@ -22,12 +21,7 @@ framework("torch.distributed")
 
 import rank  # noqa: E402
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        "world_size" not in inspect.signature(DataLoader).parameters, reason="this loader has no ranks yet"
-    ),
-]
+pytestmark = pytest.mark.timeout(600)
 
 COUNT = 60
 
