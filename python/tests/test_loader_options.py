@@ -47,11 +47,24 @@ class TestAsReady:
             rest = drawn(resumed, 24 - 20)
         assert sorted(got + rest) == sorted(run)
 
-    def test_native(self) -> None:
+    def test_the_state_says_which_were_given(self) -> None:
         with loader(ordered=False) as unordered:
-            assert sorted(drawn(unordered, 50)) == sorted(draws(100, 50, batch_size=4))
-            assert unordered.step == 50
-            assert unordered.state_dict()["seen"] == []
+            got = drawn(unordered, 50)
+            state = unordered.state_dict()
+        run = draws(100, 50 + 8, batch_size=4)
+        given = [*range(state["step"]), *state["seen"]]
+        assert sorted(got) == sorted(run[step] for step in given)
+
+    @pytest.mark.parametrize("workers", [2, 5])
+    def test_one_slow_step_is_waited_for_in_the_end(self, workers: int) -> None:
+        """The state stays small however long a step takes."""
+        with loader(ordered=False, num_workers=workers, transform=slow_at(3)) as unordered:
+            longest = 0
+            for _ in range(300):
+                next(unordered)
+                longest = max(longest, len(json.dumps(unordered.state_dict())))
+            assert longest < 1024
+            assert unordered.step > 290 - 32
 
     def test_an_ordered_loader_takes_the_state(self) -> None:
         with loader() as ordered:

@@ -30,6 +30,8 @@ from loaderx.sampler import Sampler
 
 MOST_SKIPPED = 1000
 """Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
+MOST_SEEN = 32
+"""Steps that may be given out of turn, with `ordered=False`, while an earlier one is missing."""
 
 
 class DataLoader(Closing):
@@ -240,7 +242,8 @@ class DataLoader(Closing):
             pipeline = self._running()
             started = time.perf_counter()
             try:
-                if self._ordered:
+                # Not too far beyond a step that takes long: the state lists what was given before it.
+                if self._ordered or len(self._seen) >= MOST_SEEN:
                     step, made = self._step, pipeline.wait(self._step, self._timeout)
                 else:
                     step, made = pipeline.wait_any(self._timeout)

@@ -35,7 +35,9 @@ class Waiting(ABC):
         self.arrivals: SimpleQueue[None] = SimpleQueue()
         self.window = Window(options.workers + options.ahead, options.memory)
         self._issued = first_step
-        self._outstanding = 0
+        # Released were all steps below `_low`, and those of `_above` that follow it.
+        self._low = first_step
+        self._above: set[int] = set()
 
     @abstractmethod
     def begin(self, step: int) -> None:
@@ -50,14 +52,15 @@ class Waiting(ABC):
         return None
 
     def wait(self, step: int, timeout: float | None) -> Made:
-        """What came of `step`; it stays until `release`. For consumers that take all steps in order.
+        """What came of `step`; it stays until `release`. For consumers that have all steps before it.
 
         Raises:
             PipelineStopped: the pipeline stops, or did.
             TimeoutError: nothing came within `timeout` seconds.
         """
-        # All below it were taken, and an interrupt may have kept the consumer from saying so.
-        self._outstanding = self._issued - step
+        # An interrupt may have kept the consumer from releasing the one before.
+        for left_over in range(self._low, step):
+            self.release(left_over)
         self._issue()
         deadline = deadline_in(timeout)
         while True:
@@ -97,20 +100,27 @@ class Waiting(ABC):
         return True
 
     def release(self, step: int) -> None:
-        """Forget the result of `step`, which the consumer has, and let another be begun."""
+        """Forget the result of `step`, which the consumer has, and let another be begun. Twice does no harm."""
+        self._above.add(step)
+        while self._low in self._above:
+            self._low += 1
+            self._above.discard(self._low - 1)
         self.results.pop(step, None)
         # A result has one wake-up, and one that was there before it was waited for leaves its own behind.
         with contextlib.suppress(Empty):
             self.arrivals.get_nowait()
-        self._outstanding -= 1
         self._issue()
+
+    @property
+    def _outstanding(self) -> int:
+        """Steps that were begun and are not released."""
+        return self._issued - self._low - len(self._above)
 
     def _issue(self) -> None:
         """Let as many steps be made as may be."""
         while self._outstanding < self.window.size and not self.stopped:
             self.begin(self._issued)
             self._issued += 1
-            self._outstanding += 1
 
     def arrived(self, step: int, made: Made) -> None:
         """For makers: what came of a step."""
