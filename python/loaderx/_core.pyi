@@ -287,6 +287,8 @@ class Pipeline:
 
         TimeoutError after `timeout` seconds; ValueError for a step that was taken before, or that there is none of. Signals are seen to.
         """
+    def forget(self, step: int) -> None:
+        """Let go of all steps below `step`: those that are ready are freed, and none of them is begun any more."""
     def stop(self) -> None:
         """Begin nothing more. Never waits, and may be called from anywhere, any number of times."""
     def join(self, seconds: float) -> bool:
