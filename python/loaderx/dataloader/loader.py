@@ -40,10 +40,12 @@ class DataLoader(Closing):
     Batch s holds every stream at the indices of step s: `{name: values}`, an array (batch_size, *item_shape) for a dense stream, a list
     of arrays or a `Packed` for a ragged one, and then whatever `transform` makes of it. Batches come in the order of the steps, for every
     number and type of workers. They are made ahead by workers that start with the first `next()`: without a transform by native threads
-    that never hold the interpreter's lock, at most `prefetch_size` at a time; with one by native threads, and Python threads or processes
-    behind them, at most `num_workers + prefetch_size` begun or ready at a time.
+    that never hold the interpreter's lock, at most `prefetch_size` at a time. With one, by Python threads, at most
+    `num_workers + prefetch_size` begun or ready, behind native threads that have up to `num_workers` more gathered; or by processes that
+    gather for themselves, at most `num_workers + prefetch_size` begun or ready.
 
-    Arrays are writable, C-contiguous, the consumer's own, and those of stores begin at multiples of 64 bytes.
+    Arrays are writable, C-contiguous and the consumer's own. Those of dense streams, and the values of packed ones, begin at multiples of
+    64 bytes.
 
     An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
     the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
@@ -78,9 +80,9 @@ class DataLoader(Closing):
             hand arrays over in shared memory. Streams and transform must pickle.
         start_method: how worker processes begin: "forkserver" or "spawn". None: "forkserver" where there is one.
         ordered: whether batches come in the order of the steps. False: as they are ready, each once; the state then lists the steps that
-            were given out of turn.
+            were given out of turn, which is why it is for a world of one rank.
         on_error: "raise", or "skip" to pass over steps that raise an Exception, counted in `stats()`. Which they are is a function of
-            the steps alone. Each rank passes over its own.
+            the steps alone. Each rank passes over its own. When a thousand steps fail one after another, that is raised.
         prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
 
     Raises:
