@@ -41,9 +41,9 @@ def uint64_array(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint64]:
 
 def add_note(error: BaseException, note: str) -> None:
     """Attach `note` to an exception where this Python and its class allow it (from 3.11 on)."""
-    attach: Any = getattr(error, "add_note", None)
-    if attach is not None:
-        try:
+    try:
+        attach: Any = getattr(error, "add_note", None)
+        if attach is not None:
             attach(note)
-        except Exception:  # a user's class may define anything under this name
-            return
+    except Exception:  # a user's class may define anything under this name
+        return

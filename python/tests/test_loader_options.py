@@ -243,8 +243,13 @@ class TestBounds:
 
     @pytest.mark.parametrize("name", ["prefetch_bytes", "prefetch_size", "num_workers"])
     def test_zero_is_refused(self, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name}: expected at least 1, found 0"):
+        with pytest.raises(ValueError, match=f"{name}: expected (at least 1|1 to 65536), found 0"):
             loader(**{name: 0})
+
+    @pytest.mark.parametrize("name", ["ordered", "uneven"])
+    def test_flags_are_true_or_false(self, name: str) -> None:
+        with pytest.raises(TypeError, match=f"{name}: expected True or False, found 'no'"):
+            loader(**{name: "no"})
 
     @pytest.mark.parametrize(
         ("name", "names"),

@@ -13,6 +13,8 @@ use crate::pipeline::Make;
 pub struct Plan {
     draws: Arc<Draws>,
     streams: Vec<Stream>,
+    /// Of each stream's stores when the plan was made.
+    generations: Vec<Vec<u32>>,
 }
 
 /// What came of a step.
@@ -60,7 +62,8 @@ impl Plan {
     /// A plan.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a stream that has not one store for each component that is drawn from.
+    /// [`Error::InvalidArgument`] for a stream that has not one store for each component that is drawn from; [`Error::Store`] for a
+    /// store that is closed.
     pub fn new(draws: Arc<Draws>, streams: Vec<Stream>) -> Result<Self> {
         let expected = draws.components();
         for (number, stream) in streams.iter().enumerate() {
@@ -70,7 +73,8 @@ impl Plan {
                 return Err(Error::InvalidArgument(why));
             }
         }
-        Ok(Self { draws, streams })
+        let generations = streams.iter().map(generations).collect::<Result<_>>()?;
+        Ok(Self { draws, streams, generations })
     }
 
     /// What comes of a step, made on this thread.
@@ -86,8 +90,31 @@ impl Plan {
                 .map_err(|error| Box::new(Failure { stream: Some(number), error }))
         };
         let batches = self.streams.iter().enumerate().map(gather).collect();
+        // Looked at last: streams are read one after another, and a delete in between would part their records.
+        let batches = self.check_unmoved().map_err(Box::new).and(batches);
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }
     }
+}
+
+impl Plan {
+    /// [`zrecord::Error::Stale`] if records of a store were moved since the plan was made: a step would not be what it was.
+    fn check_unmoved(&self) -> std::result::Result<(), Failure> {
+        for (number, (stream, expected)) in self.streams.iter().zip(&self.generations).enumerate() {
+            let failure = |error| Failure { stream: Some(number), error };
+            for (store, &expected) in stream.stores().iter().zip(expected) {
+                let found = store.generation().map_err(|error| failure(error.into()))?;
+                if found != expected {
+                    let path = store.path().to_path_buf();
+                    return Err(failure(zrecord::Error::Stale { path, found, expected }.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn generations(stream: &Stream) -> Result<Vec<u32>> {
+    stream.stores().iter().map(|store| Ok(store.generation()?)).collect()
 }
 
 impl Make for Plan {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import numbers
 import threading
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from loaderx.arguments import integer
 from loaderx.sampler import Sampler
@@ -41,14 +44,22 @@ def mode(number: int | None) -> int | None:
     return number
 
 
-def timeout(seconds: float | None) -> float | None:
+def flag(value: object, what: str) -> bool:
+    """True or False. TypeError for the rest."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what}: expected True or False, found {value!r}")
+    return bool(value)
+
+
+def timeout(seconds: Any) -> float | None:
     """Seconds, or None. TypeError and ValueError for the rest."""
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+    if isinstance(seconds, (bool, np.bool_)) or not isinstance(seconds, numbers.Real):
         raise TypeError(f"timeout: expected seconds or None, found {seconds!r}")
-    if not 0 < seconds <= threading.TIMEOUT_MAX:
+    number = float(seconds)
+    if not 0 < number <= threading.TIMEOUT_MAX:
         raise ValueError(
             f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {seconds}"
         )
-    return float(seconds)
+    return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -30,6 +31,9 @@ from loaderx.sampler import Sampler
 
 MOST_SKIPPED = 1000
 """Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
+MOST_AHEAD = 1 << 16
+"""Workers, and batches made ahead: numbers above are mistakes."""
+
 MOST_SEEN = 32
 """Steps that may be given out of turn, with `ordered=False`, while an earlier one is missing."""
 
@@ -117,21 +121,21 @@ class DataLoader(Closing):
         prefetch_bytes: int = 1 << 30,
     ) -> None:
         self._options = Options(
-            integer(num_workers, "num_workers", minimum=1),
-            integer(prefetch_size, "prefetch_size", minimum=1),
+            integer(num_workers, "num_workers", minimum=1, maximum=MOST_AHEAD),
+            integer(prefetch_size, "prefetch_size", minimum=1, maximum=MOST_AHEAD),
             integer(prefetch_bytes, "prefetch_bytes", minimum=1),
             arguments.choice(worker_type, "worker_type", ("thread", "process")),
             arguments.start_method(start_method),
         )
         self._timeout = arguments.timeout(timeout)
-        self._ordered = bool(ordered)
+        self._ordered = arguments.flag(ordered, "ordered")
         self._skips_errors = arguments.choice(on_error, "on_error", ("raise", "skip")) == "skip"
         batch_size = integer(batch_size, "batch_size", minimum=1)
         seed = integer(seed, "seed")
         self._streams = streams
         sources = sources_of(streams)
         mixture = streams if isinstance(streams, Mixture) else None
-        ranks = checked_ranks(rank, world_size, batch_size, bool(uneven))
+        ranks = checked_ranks(rank, world_size, batch_size, arguments.flag(uneven, "uneven"))
         if not self._ordered and ranks.world_size > 1:
             raise ValueError(
                 f"ordered: expected True in a world of {ranks.world_size}, where a state is every rank's, found False"
@@ -140,7 +144,8 @@ class DataLoader(Closing):
         made_of = Transform(transform, seed, self._selection.places.start)
         self._plan = Plan(sources, self._selection, made_of, arguments.choice(ragged, "ragged", ("list", "packed")))
         self._frame = frame_of(sources, self._selection)
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._busy = False
         self._process = os.getpid()
         self._pipeline: Pipeline | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
@@ -210,25 +215,42 @@ class DataLoader(Closing):
     def __next__(self) -> Any:
         if self._process != os.getpid():
             self._wake_in_child()
+        # A lock of C, taken by `with`: what a signal's handler raises can't come between the two.
         with self._turn:
-            if self._failure is not None:
-                raise self._as_raised()
-            before, skipped = self._position, self._counts.skipped
+            self._refuse_reentry()
             try:
-                made = self._next_made()
-                if made.error is None:
-                    return self._counts.delivered(made)
-            except (StopIteration, BatchTimeoutError):
-                raise
-            except BaseException:
-                # A signal's handler raised it. What this call did not return is made again.
-                self._stop()
-                self._position, self._counts.skipped = before, skipped
-                raise
-            self._failure = made.error, made.error.__traceback__
-            del made  # the error's traceback will hold this frame
-            self._stop()
+                self._busy = True
+                return self._given()
+            finally:
+                self._busy = False
+
+    def _refuse_reentry(self) -> None:
+        """RuntimeError for a handler that interrupted its own thread inside: it can't wait for that, and must not change it."""
+        if self._busy:
+            raise RuntimeError(
+                "a loader was used by a signal's handler while its own thread was inside next() or seek()"
+            )
+
+    def _given(self) -> Any:
+        """The next batch. It counts as given if this returns, and only then."""
+        if self._failure is not None:
             raise self._as_raised()
+        before, skipped = self._position, self._counts.skipped
+        try:
+            made = self._next_made()
+            if made.error is None:
+                return self._counts.delivered(made)
+        except (StopIteration, BatchTimeoutError):
+            raise
+        except BaseException:
+            # A signal's handler raised it.
+            self._stop()
+            self._position, self._counts.skipped = before, skipped
+            raise
+        self._failure = made.error, made.error.__traceback__
+        del made  # the error's traceback will hold this frame
+        self._stop()
+        raise self._as_raised()
 
     def _next_made(self) -> Made:
         """What came of the next step that is not passed over. It counts as given from here on, unless it failed."""
@@ -309,22 +331,29 @@ class DataLoader(Closing):
 
     def _wake_in_child(self) -> None:
         """After a fork: the workers are the parent's, and so is whoever held the lock."""
-        self._turn = threading.Lock()
+        self._turn, self._busy = threading.RLock(), False
         self._stop()
         self._process = os.getpid()
 
     def seek(self, step: int) -> None:
         """Let `step`, counted from 0, be the next one. Costs the same for every step."""
-        self._go_to(Position(integer(step, "step", maximum=MAX_STEP)))
+        step = integer(step, "step", maximum=MAX_STEP)
+        # To the step where it stands: what was given out of turn stays given.
+        self._go_to(self._position if step == self.step else Position(step))
 
     def _go_to(self, position: Position) -> None:
         if self._process != os.getpid():
             self._wake_in_child()
         with self._turn:
-            if position != self._position or self._failure is not None:
-                self._stop()
-                self._failure = None
-                self._position = position
+            self._refuse_reentry()
+            try:
+                self._busy = True
+                if position != self._position or self._failure is not None:
+                    self._stop()
+                    self._failure = None
+                    self._position = position
+            finally:
+                self._busy = False
 
     def batch_at(self, step: int) -> Any:
         """The batch of any step, wherever the loader stands, made now and by the caller. Raises what making it raises."""
@@ -333,7 +362,7 @@ class DataLoader(Closing):
 
     def take(self, count: int) -> Take:
         """The next `count` batches, as an iterator that has a length: for loops of so many steps, and for progress bars."""
-        return Take(self, integer(count, "count"))
+        return Take(self, integer(count, "count", maximum=sys.maxsize))
 
     def stats(self) -> Stats:
         """What was counted since the loader was made: where the time goes."""

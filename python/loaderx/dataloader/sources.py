@@ -78,6 +78,8 @@ def checked_streams(streams: object, what: str) -> dict[str, Stream]:
     if not isinstance(streams, Mapping):
         raise TypeError(f"{what}: expected a mapping of names to datasets, found {type(streams).__name__}")
     for name, stream in streams.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: expected names, found {name!r}")
         if not (hasattr(stream, "__len__") and hasattr(stream, "__getitems__")):
             raise TypeError(f"{what}: {name!r}: expected a dataset, found {type(stream).__name__}")
     return dict(streams)

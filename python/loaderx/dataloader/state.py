@@ -110,5 +110,7 @@ def compare(state: Mapping[str, Any], frame: Mapping[str, Any], what: str) -> No
             continue
         if isinstance(expected, int):
             found = integer(found, f"{what}: {name}")
-        if found != expected or isinstance(found, bool):
+        elif isinstance(expected, list) and isinstance(found, (list, tuple)):
+            found = [integer(number, f"{what}: {name}") for number in found]
+        if type(found) is not type(expected) or found != expected:
             raise ValueError(f"{what}: {name}: expected this loader's {expected!r}, found {found!r}")

@@ -53,11 +53,7 @@ class Threads(Waiting):
 
     def make(self, step: int) -> None:
         """For workers. Nothing of the step stays referenced by the thread afterwards."""
-        try:
-            gathered = self._feed.take(step, None)
-        except BaseException as error:  # memory ran out, or the steps have ended
-            self.arrived(step, Made(None, error))
-            return
+        gathered = self._feed.take(step, None)
         if gathered is not None:
             self.arrived(step, self.plan.finish(gathered))
 
@@ -80,4 +76,9 @@ class Threads(Waiting):
 def work(pipeline: Threads) -> None:
     """The life of a worker thread."""
     while (step := pipeline.tickets.get()) is not None and not pipeline.stopped:
-        pipeline.make(step)
+        try:
+            pipeline.make(step)
+        except (
+            BaseException
+        ) as error:  # memory ran out, the steps have ended, or an exception of the user's refuses to be handled
+            pipeline.arrived(step, Made(None, error))

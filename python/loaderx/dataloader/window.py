@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ class Window:
 
     def saw(self, batch: Any) -> None:
         """Take account of a batch that was made."""
-        self._largest = max(self._largest, bytes_of(batch))
+        with contextlib.suppress(Exception):  # what users return may have its own idea of a size, or hold itself
+            self._largest = max(self._largest, bytes_of(batch))
         self._unknown = None
 
     @property

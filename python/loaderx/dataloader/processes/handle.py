@@ -14,7 +14,7 @@ from loaderx.dataloader.processes.channel import Control, Message, first_step_of
 from loaderx.dataloader.processes.failures import Failure, died, restored
 from loaderx.dataloader.processes.leases import Leases
 from loaderx.dataloader.processes.packing import unpacked
-from loaderx.dataloader.processes.starting import starting
+from loaderx.dataloader.processes.starting import adopt, starting
 from loaderx.dataloader.processes.worker import work
 
 REAP_SECONDS = 1.0
@@ -52,6 +52,7 @@ class Worker:
         process = context.Process(target=work, args=(self._theirs,), name=f"loaderx-{self.number}", daemon=True)
         with starting(method):
             process.start()
+        adopt(process)
         self.process = process
         self._theirs.close()  # so that its end is seen at ours
 
