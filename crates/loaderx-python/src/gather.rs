@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use zloader::{Batch, Plan, Stream};
@@ -53,6 +54,18 @@ pub(crate) struct Made {
 enum Component<'py> {
     Rows(Bound<'py, Rows>),
     Store(Bound<'py, Store>),
+}
+
+#[pymethods]
+impl Made {
+    /// An error's traceback leads to frames that hold this: a cycle that the garbage collector must see.
+    #[expect(clippy::needless_pass_by_value, reason = "the signature is PyO3's")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.streams)?;
+        visit.call(&self.indices)?;
+        visit.call(self.sources.as_ref())?;
+        visit.call(self.error.as_ref())
+    }
 }
 
 #[pymethods]
