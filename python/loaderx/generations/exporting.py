@@ -90,7 +90,7 @@ class Snapshot(Closing):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._schema = schemas.read(path) if (path / schemas.FILE).exists() else None
-        self._store = Zrecord(path, read_only=True)
+        self._store = Zrecord(path, read_only=True, io="pread")
         try:
             self._length = len(self._store)
             self._shapes = self._listed() if self._schema is not None and self._schema.kind == "ragged" else None
