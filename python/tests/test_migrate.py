@@ -256,3 +256,16 @@ def test_a_stray_file_makes_no_old_store(tmp_path: Path) -> None:
     from_iterator(tmp_path / "ours", [b"abc"], np.uint8)
     (tmp_path / "ours" / "0.zr").write_bytes(b"stray")
     assert RaggedDataset(tmp_path / "ours")[0].tobytes() == b"abc"
+
+
+def test_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
+    old = old_stores.write(tmp_path / "old", [bytes([i]) * 2**20 for i in range(200)], codec=0)
+    code = (
+        "import loaderx, resource, sys\n"
+        "used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
+        "before = used(); loaderx.migrate(*sys.argv[1:]); print(used() - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, old, tmp_path / "new"], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 120
