@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import re
 import signal
 import subprocess
 import sys
@@ -250,6 +251,14 @@ def test_an_empty_one_does_not_pass_for_a_store_of_today(tmp_path: Path) -> None
     at_full_size(old)
     with pytest.raises(ZrecordError, match="migrate"):
         Zrecord(old, "raw")
+
+
+def test_the_worked_example(tmp_path: Path) -> None:
+    """The hex of `docs/exchange.md` is what the release writes."""
+    text = (Path(__file__).parents[2] / "docs" / "exchange.md").read_text()
+    shown = {name: bytes.fromhex(dump) for name, dump in re.findall(r"```hex ([^\n]+)\n(.*?)```", text, re.DOTALL)}
+    old = one(tmp_path, "0.5.0", "example-flate")
+    assert shown == {file.name: file.read_bytes() for file in old.iterdir()}
 
 
 def test_a_stray_file_makes_no_old_store(tmp_path: Path) -> None:
