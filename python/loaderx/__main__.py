@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from loaderx import CODECS, DenseDataset, RaggedDataset, Zrecord, ZrecordError, __version__, export, migrate
+from loaderx import CODECS, DenseDataset, MSDataset, RaggedDataset, Zrecord, ZrecordError, __version__, export, migrate
+from loaderx._core import Store
 from loaderx.dataset import schema as schemas
 from loaderx.generations.exporting import FORMATS
 
@@ -41,7 +42,7 @@ def add_migrate(commands: Commands) -> None:
         help="rewrite a store of loaderx 0.5 to 1.4",
         description="Rewrite a store of loaderx 0.5 to 1.4 as a new one, and compare the two. The old one is only read.",
     )
-    parser.add_argument("old", type=Path, metavar="OLD", help="folder of the old store")
+    parser.add_argument("old", type=Path, metavar="OLD", help="folder of the old store, or of several streams")
     parser.add_argument("new", type=Path, metavar="NEW", help="folder of the new one; there must be nothing yet")
     add_encoding(parser)
     parser.add_argument("--dtype", help="what the records are where the old schema doesn't say, such as '<f4'")
@@ -56,7 +57,7 @@ def add_export(commands: Commands) -> None:
         help="copy a store to the form of loaderx 1.5",
         description="Write a copy of a store that loaderx 1.5 opens, ragged ones included, and compare the two.",
     )
-    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the store")
+    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the store, or of several streams")
     parser.add_argument("path", type=Path, metavar="PATH", help="folder of the copy; there must be nothing yet")
     parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="whose form (%(default)s)")
     add_encoding(parser)
@@ -101,6 +102,9 @@ def run_export(options: argparse.Namespace) -> None:
 
 def described(path: Path) -> str:
     """The store at `path` in a few words."""
+    if not Store.exists(path):
+        with MSDataset(path, read_only=True) as streams:
+            return repr(streams)
     if not (path / schemas.FILE).exists():
         with Zrecord(path, read_only=True) as store:
             return repr(store)

@@ -53,6 +53,13 @@ def test_bytes_have_no_schema_to_tell_of(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.startswith("Zrecord(")
 
 
+def test_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unpacked("1.1.3", tmp_path / "old", "images-raw", "mixed-zstd")
+    main(["migrate", str(tmp_path / "old"), str(tmp_path / "new")])
+    assert capsys.readouterr().out.startswith("MSDataset(")
+    check(tmp_path / "new" / "mixed-zstd", "mixed-zstd")
+
+
 def test_errors_are_messages(old: Path, tmp_path: Path) -> None:
     done = run("migrate", old, tmp_path)
     assert done.returncode == 1

@@ -9,7 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 from fixtures.stores import RECENT, check, names, unpacked
-from loaderx import CorruptRecordError, DenseDataset, RaggedDataset, Zrecord, ZrecordError, export, verify
+from loaderx import CorruptRecordError, DenseDataset, MSDataset, RaggedDataset, Zrecord, ZrecordError, export, verify
 from loaderx.utils import from_iterator, from_numpy
 from support import Array
 
@@ -86,6 +86,8 @@ def test_what_can_not_be_exported(tmp_path: Path, rows: Array) -> None:
         export(tmp_path / "nothing", tmp_path / "copy")
     with pytest.raises(FileExistsError):
         export(tmp_path / "store", tmp_path / "store")
+    with pytest.raises(ValueError, match="outside of"):
+        export(tmp_path / "store", tmp_path / "store" / "copy")
     with pytest.raises(ValueError, match="unknown codec"):
         export(tmp_path / "store", tmp_path / "copy", codec="flate")
     content = msgpack.unpackb((tmp_path / "store" / "schema.msgpack").read_bytes())
@@ -100,3 +102,29 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     (tmp_path / "store" / "schema.msgpack").write_bytes(msgpack.packb(content | {"dtype": "<i8"}))
     with pytest.raises(ZrecordError, match="record 0: its shape does not fit its 6 bytes"):
         export(tmp_path / "store", tmp_path / "copy")
+
+
+def test_streams_of_one_directory(tmp_path: Path, rows: Array) -> None:
+    from_numpy(tmp_path / "store" / "a", rows)
+    from_iterator(tmp_path / "store" / "b", list(rows), rows.dtype, codec="raw")
+    assert export(tmp_path / "store", tmp_path / "copy", codec="zstd") == len(rows)
+    with MSDataset(tmp_path / "copy") as streams:
+        assert streams.names == ["a", "b"]
+        assert np.array_equal(streams["a"][:], rows)
+        assert np.array_equal(np.stack(streams["b"][:]), rows)
+        assert {stream.codec for stream in streams.streams.values()} == {"zstd"}
+    with DenseDataset(tmp_path / "store" / "a") as alone:
+        alone.append(rows[:1])
+    with pytest.raises(ValueError, match="streams of one length"):
+        export(tmp_path / "store", tmp_path / "another")
+
+
+def test_a_writer_between_two_streams(tmp_path: Path, rows: Array) -> None:
+    """What not all streams have yet is not exported."""
+    from_numpy(tmp_path / "store" / "a", rows)
+    from_iterator(tmp_path / "store" / "b", list(rows), rows.dtype)
+    with RaggedDataset(tmp_path / "store" / "b") as writer:
+        writer.append([rows[0]])
+        assert export(tmp_path / "store", tmp_path / "copy") == len(rows)
+    with MSDataset(tmp_path / "copy") as streams:
+        assert len(streams) == len(streams["b"]) == len(rows)

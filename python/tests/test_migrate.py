@@ -153,7 +153,7 @@ def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
         assert caught.value.errno == errno.EEXIST
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
-    with pytest.raises(ValueError, match="outside of the old store"):
+    with pytest.raises(ValueError, match="outside of"):
         migrate(old, old / "new")
 
 
@@ -278,3 +278,33 @@ def test_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
         [sys.executable, "-c", code, old, tmp_path / "new"], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 120
+
+
+def test_streams_of_one_directory(tmp_path: Path) -> None:
+    for name in ("images-zstd", "mixed-zstd"):
+        unpacked("0.10.1", tmp_path / "old", name)
+    told: list[tuple[int, int]] = []
+    assert migrate(tmp_path / "old", tmp_path / "new", progress=lambda *done: told.append(done)) == 12
+    assert told.count((24, 24)) == 2
+    with MSDataset(tmp_path / "new") as streams:
+        assert streams.names == ["images-zstd", "mixed-zstd"]
+    for name in ("images-zstd", "mixed-zstd"):
+        check(tmp_path / "new" / name, name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
+
+
+def test_streams_that_can_not_be_migrated_together(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    unpacked("0.10.1", old, "images-zstd")
+    for options in ({"dtype": "u1"}, {"item_shape": ()}, {"dict_bytes": b"x"}):
+        with pytest.raises(ValueError, match="are of one store"):
+            migrate(old, tmp_path / "new", **options)
+    with pytest.raises(ValueError, match="outside"):
+        migrate(old, old / "new")
+    unpacked("0.10.1", old, "words-zstd_dict")
+    with pytest.raises(ValueError, match="streams of one length, found .*'images-zstd': 12, 'words-zstd_dict': 200"):
+        migrate(old, tmp_path / "new")
+    from_numpy(old / "ours", np.arange(12))
+    with pytest.raises(ValueError, match="ours: this is no store of loaderx 0.5"):
+        migrate(old, tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old"]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from loaderx import _core
 from loaderx._core import Store
+from loaderx.dataset.streams import found
 from loaderx.generations.block import Block, Source
 from loaderx.zrecord import CorruptStoreError, Zrecord
 
@@ -23,13 +24,15 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[Path]:
+def unfinished(path: Path, source: Path) -> Iterator[Path]:
     """A directory beside `path`, to work in. If all went well, what is in it under `new` becomes `path`; it goes in any case.
 
-    FileExistsError if there is something at `path`.
+    FileExistsError if there is something at `path`, ValueError if that is within `source`, which stays as it is.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+    if path.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"{path}: expected a place outside of {source}, which stays as it is")
     parent = path.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     # Beside it, so that it is on the same disk.
@@ -40,6 +43,11 @@ def unfinished(path: Path) -> Iterator[Path]:
         sync_directory(parent)
     finally:
         shutil.rmtree(directory)
+
+
+def streams_of(path: Path) -> list[str]:
+    """The names of the streams in a directory; none where it is a store itself, or nothing."""
+    return [] if Store.exists(path) or not path.is_dir() else found(path)
 
 
 def sync_directory(path: Path) -> None:

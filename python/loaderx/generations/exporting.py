@@ -12,11 +12,12 @@ import numpy as np
 
 from loaderx._core import Store, read_small_file, replace_file
 from loaderx.closing import Closing
+from loaderx.dataset import MSDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import shape_of
 from loaderx.generations.block import BLOCK_RECORDS, Block, cut
-from loaderx.generations.copying import Progress, copy, unfinished
+from loaderx.generations.copying import Progress, copy, streams_of, unfinished
 from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
@@ -44,7 +45,7 @@ def export(
     loaderx 1.5 reads records without items, though it writes none.
 
     Args:
-        store: directory of a dense or ragged store, or one of plain byte records. Of several streams each is a store of its own.
+        store: directory of a dense or ragged store, of one of plain byte records, or of several streams.
         path: directory of the copy; there must be nothing yet.
         format: "1.5", the only one there is.
         codec: "raw", "zstd" or "zstd_dict" (with the store's own dictionary). None: the store's.
@@ -52,7 +53,7 @@ def export(
         progress: as for `migrate`.
 
     Returns:
-        The number of records.
+        The number of records, or of those of each stream.
 
     Raises:
         FileExistsError: there is something at `path`.
@@ -64,14 +65,30 @@ def export(
         raise ValueError(f"format: expected {' or '.join(map(repr, FORMATS))}, found {format!r}")
     store, path = Path(store), Path(path)
     check_codec(codec)
-    if not Store.exists(store):
+    names = streams_of(store)
+    if not names and not Store.exists(store):
         raise no_store(store, "there is no store to export")
+    with unfinished(path, store) as directory:
+        new = directory / "new"
+        if not names:
+            return write(store, new, None, codec, level, progress)
+        # As long as it is open, none of them is deleted from, and what is appended is not looked at.
+        with MSDataset(store, read_only=True) as streams:
+            for name in names:
+                write(store / name, new / name, len(streams), codec, level, progress)
+            return len(streams)
+
+
+def write(
+    store: Path, path: Path, length: int | None, codec: str | None, level: int | None, progress: Progress | None
+) -> int:
+    """Export the first `length` records of one store, or all; returns how many."""
     refuse_older(store)
-    with unfinished(path) as directory, Snapshot(store) as source:
+    with Snapshot(store, length) as source:
         chosen = codec or source.codec
         copy(
             source,
-            directory / "new",
+            path,
             chosen,
             source.schema(chosen),
             level=level,
@@ -79,20 +96,20 @@ def export(
             uniform=source.dense,
             progress=progress,
         )
-        make_plain(directory / "new")
-        source.check(directory / "new")
+        make_plain(path)
+        source.check(path)
         return len(source)
 
 
 class Snapshot(Closing):
-    """The records of a store, as many as there are now. As long as it is open, none is deleted or moved."""
+    """The records of a store, the first `length` or as many as there are now. As long as it is open, none is deleted or moved."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, length: int | None = None) -> None:
         self._path = path
         self._schema = schemas.read(path) if (path / schemas.FILE).exists() else None
         self._store = Zrecord(path, read_only=True, io="pread")
         try:
-            self._length = len(self._store)
+            self._length = len(self._store) if length is None else self._store.limit(length)
             self._shapes = self._listed() if self._schema is not None and self._schema.kind == "ragged" else None
         except BaseException:
             self.close()
@@ -157,7 +174,7 @@ class Snapshot(Closing):
         """The shape of each record of a ragged store."""
         assert self._schema is not None
         itemsize, listed = self._schema.dtype.itemsize, self._schema.shapes
-        if listed is not None and len(listed) != self._length:
+        if listed is not None and len(listed) < self._length:
             raise CorruptStoreError(f"{self._path}: expected {self._length} shapes, found {len(listed)}")
         shapes: list[Shape] = []
         for first in range(0, self._length, BLOCK_RECORDS):

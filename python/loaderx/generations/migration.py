@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from loaderx._core import Store
 from loaderx.dataset.schema import Shape
 from loaderx.generations import meaning
 from loaderx.generations.block import Block
-from loaderx.generations.copying import Progress, copy, unfinished
+from loaderx.generations.copying import Progress, copy, streams_of, unfinished
 from loaderx.generations.layout import COMPRESSED, WITH_DICTIONARY
 from loaderx.generations.meaning import Meaning
 from loaderx.generations.source import OldStore
@@ -40,7 +41,7 @@ def migrate(
     killed, a directory `.NEW.unfinished-...` beside it.
 
     Args:
-        old: directory of the old store. Of several streams each is a store of its own.
+        old: directory of the old store, or of several streams, which must be of one length; other files beside them are left out.
         new: directory of the new one; there must be nothing yet.
         codec: "raw", "zstd" or "zstd_dict". None: that of the old store; "zstd" for deflate.
         level: zstd level of the new store. None: 3 for "zstd", 19 for "zstd_dict".
@@ -48,10 +49,11 @@ def migrate(
         dtype: what the records are, instead of what the old schema says, or where it says nothing. A store without a schema becomes one
             without, to be opened with `loaderx.zrecord.Zrecord`, or with a `dtype` a ragged one.
         item_shape: in the same way the shape of each record, or of a ragged one without its first dimension.
-        progress: called with (done, total) now and then; each record counts when it is written and when it was compared.
+        progress: called with (done, total) now and then, of each stream in turn; a record counts when it was written and when it was
+            compared.
 
     Returns:
-        The number of records.
+        The number of records, or of those of each stream.
 
     Raises:
         FileExistsError: there is something at `new`.
@@ -61,36 +63,65 @@ def migrate(
     """
     old, new = Path(old), Path(new)
     check_dictionary(codec or "zstd_dict", dict_bytes)
-    refuse_others(old, new)
-    meant, stated = meaning.read(old, dtype, item_shape)
-    with unfinished(new) as directory, OldStore(old, directory) as records:
+    options = Options(codec, level, dict_bytes, dtype, item_shape, progress)
+    names = streams_of(old)
+    if names and not options.suit_streams():
+        raise ValueError(f"{old}: dtype, item_shape and dict_bytes are of one store, and here are the streams {names}")
+    for store in [old / name for name in names] or [old]:
+        refuse_others(store)
+    with unfinished(new, old) as directory:
+        if not names:
+            return rewrite(old, directory / "new", directory, options)
+        lengths = {name: rewrite(old / name, directory / "new" / name, directory / name, options) for name in names}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"{old}: expected streams of one length, found {lengths}; migrate them one by one")
+        return lengths[names[0]]
+
+
+class Options(NamedTuple):
+    """What becomes of the records."""
+
+    codec: str | None
+    level: int | None
+    dict_bytes: bytes | None
+    dtype: npt.DTypeLike | None
+    item_shape: Shape | None
+    progress: Progress | None
+
+    def suit_streams(self) -> bool:
+        """Whether nothing is given that is of one store alone."""
+        return self.dict_bytes is None and self.dtype is None and self.item_shape is None
+
+
+def rewrite(old: Path, new: Path, scratch: Path, options: Options) -> int:
+    """Rewrite one store; the number of its records. `scratch`: a directory to work in, made where there is none."""
+    meant, stated = meaning.read(old, options.dtype, options.item_shape)
+    scratch.mkdir(exist_ok=True)
+    with OldStore(old, scratch) as records:
         if meant is not None:
             meant.check_length(old, len(records))
-        chosen = codec or stated or codec_of(records)
-        source = Records(records, meant)
+        chosen = options.codec or stated or codec_of(records)
         copy(
-            source,
-            directory / "new",
+            Records(records, meant),
+            new,
             chosen,
             None if meant is None else meant.schema(chosen),
-            level=level,
-            dictionary=dictionary_for(chosen, dict_bytes, records),
+            level=options.level,
+            dictionary=dictionary_for(chosen, options.dict_bytes, records),
             uniform=meant is not None and meant.kind == "dense",
-            progress=progress,
+            progress=options.progress,
         )
         return len(records)
 
 
-def refuse_others(old: Path, new: Path) -> None:
-    """An error if there is no old store at `old`, or the new one would be within it."""
+def refuse_others(old: Path) -> None:
+    """An error if there is no old store at `old`."""
     if not Store.exists(old):
         raise no_store(old, "there is no store to migrate")
     if not is_older(old):
         raise ValueError(
             f"{old}: this is no store of loaderx 0.5 to 1.4; those of 1.5 and of this project open as they are"
         )
-    if new.absolute().resolve().is_relative_to(old.resolve()):
-        raise ValueError(f"{new}: expected a place outside of the old store, which stays as it is")
 
 
 def codec_of(records: OldStore) -> str:
