@@ -39,6 +39,7 @@ def unfinished(path: Path, source: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix=f".{path.name}.unfinished-", dir=parent))
     try:
         yield directory
+        sync_directory(directory / "new")
         (directory / "new").rename(path)
         sync_directory(parent)
     finally:
