@@ -2,6 +2,7 @@
 
 - `loaderx.utils`: arrays and iterables to stores, dictionaries.
 - `loaderx.dataset`: datasets over stores.
+- `loaderx.migrate`, `loaderx.export`: stores of other generations.
 - `loaderx.dataloader`: random batches of them, for ever.
 - `loaderx.sampler`: the order of those batches.
 - `loaderx.zrecord`: the store of byte records underneath, and the errors.
@@ -11,6 +12,7 @@ from loaderx._core import __version__
 from loaderx.dataloader import BatchTimeoutError, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
+from loaderx.generations import export, migrate
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy, train_dict
 from loaderx.zrecord import (
@@ -53,8 +55,10 @@ __all__ = [
     "ZrecordError",
     "__version__",
     "build_dict",
+    "export",
     "from_iterator",
     "from_numpy",
+    "migrate",
     "repair",
     "train_dict",
     "verify",

@@ -28,6 +28,7 @@ from loaderx._core import (
 )
 from loaderx.arguments import uint64_array
 from loaderx.closing import Closing
+from loaderx.older import refuse_older
 
 if TYPE_CHECKING:
     from loaderx._core import Stats
@@ -95,6 +96,7 @@ class Zrecord(Closing):
             if read_only:
                 raise no_store(self.path, "there is no zrecord store to read")
             create(self.path, codec, level, schema=None)
+        refuse_older(self.path)
         self._core = Store.open(self.path, codec=codec, **self._options)
         if level is not None and self._core.level not in (None, level):
             found = self._core.level

@@ -16,6 +16,7 @@ from loaderx.dataset import schema as schemas
 from loaderx.dataset.dtypes import DType, storable
 from loaderx.dataset.index import Indices, indices, single, wrap
 from loaderx.dataset.schema import Kind, Schema, Shape
+from loaderx.older import refuse_older
 from loaderx.zrecord import (
     Bytes,
     CorruptStoreError,
@@ -70,6 +71,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
                 raise no_store(self.path, self._how_to_create(read_only))
             content = self._new_schema(declared, item_shape, codec, metadata)
             create(self.path, codec, level, content)
+        refuse_older(self.path)
         found = schemas.read(self.path)
         self._check_declared(found, declared, item_shape, metadata)
         self._store = Zrecord(self.path, codec, level=level, **self._options)

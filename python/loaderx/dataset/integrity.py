@@ -15,6 +15,7 @@ from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import shape_of
+from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, PathLike, StaleStoreError, Zrecord, ZrecordError
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
     """
     path = Path(path)
     check_progress(progress)
+    refuse_older(path)
     found = _core.verify(path, progress)
     report = as_report(path, found)
     if (path / schemas.FILE).exists():
@@ -178,6 +180,7 @@ def repair(
     """
     path = Path(path)
     check_progress(progress)
+    refuse_older(path)
     if drop_damaged:
         if not alone:
             refuse_a_stream(path)
@@ -220,7 +223,8 @@ def length_of(path: Path) -> int | None:
     if not (path / schemas.FILE).is_file():
         return None
     try:
-        header = (path / "meta.zr").read_bytes()
+        with (path / "meta.zr").open("rb") as file:
+            header = file.read(32)
     except OSError:
         return None
     return int.from_bytes(header[14:22], "little")

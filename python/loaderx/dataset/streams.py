@@ -13,6 +13,7 @@ from loaderx._core import Store
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.ragged import RaggedDataset
+from loaderx.older import refuse_older
 from loaderx.zrecord import StoreLockedError, Zrecord, no_store
 
 Stream: TypeAlias = DenseDataset | RaggedDataset
@@ -68,6 +69,7 @@ def opened(directory: Path, names: Iterable[str], options: Mapping[str, Any]) ->
             path = directory / name
             if not Store.exists(path):
                 raise no_store(path, "there is no such stream")
+            refuse_older(path)
             streams[name] = KINDS[schemas.read(path).kind](path, **options)
             stack.callback(streams[name].close)
         stack.pop_all()

@@ -1,1 +1,4 @@
-"""Exchange with the published loaderx 1.5.7: each side reads and writes what the other wrote, bit for bit."""
+"""Exchange with published releases, bit for bit.
+
+This project and 1.5.7 each read and write what the other wrote; what older releases write is migrated.
+"""

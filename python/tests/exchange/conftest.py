@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +18,26 @@ MAKE_PEER = Path(__file__).resolve().parents[3] / "scripts" / "peers.py"
 UNAVAILABLE = 3
 
 
+Peer = Callable[[str], Path]
+
+
 @pytest.fixture(scope="session")
-def interpreter() -> Path:
-    made = subprocess.run([sys.executable, str(MAKE_PEER), PUBLISHED], capture_output=True, text=True, check=False)
-    if made.returncode == UNAVAILABLE and os.environ.get("LOADERX_REQUIRE_PEERS") != "1":
-        pytest.skip(f"pip could not get {PUBLISHED} (no network?); LOADERX_REQUIRE_PEERS=1 makes this a failure")
-    assert made.returncode == 0, made.stderr
-    return Path(made.stdout.strip())
+def peer() -> Peer:
+    """The interpreter of the environment of a published release."""
+
+    def made(release: str) -> Path:
+        done = subprocess.run([sys.executable, str(MAKE_PEER), release], capture_output=True, text=True, check=False)
+        if done.returncode == UNAVAILABLE and os.environ.get("LOADERX_REQUIRE_PEERS") != "1":
+            pytest.skip(f"pip could not get {release} (no network?); LOADERX_REQUIRE_PEERS=1 makes this a failure")
+        assert done.returncode == 0, done.stderr
+        return Path(done.stdout.strip())
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def interpreter(peer: Peer) -> Path:
+    return peer(PUBLISHED)
 
 
 @pytest.fixture(scope="session")

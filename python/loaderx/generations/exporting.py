@@ -1,0 +1,208 @@
+"""Writing a store as loaderx 1.5 has it, for those who go back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from loaderx._core import Store, read_small_file, replace_file
+from loaderx.closing import Closing
+from loaderx.dataset import MSDataset
+from loaderx.dataset import schema as schemas
+from loaderx.dataset.schema import Shape
+from loaderx.dataset.shapes import shape_of
+from loaderx.generations.block import BLOCK_RECORDS, Block, cut
+from loaderx.generations.copying import Progress, copy, streams_of, unfinished
+from loaderx.older import refuse_older
+from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
+
+FORMATS = ("1.5",)
+PLAIN = 22
+"""How much of the header plain version 3 has; the rest is reserved and zero."""
+
+
+def export(
+    store: PathLike,
+    path: PathLike,
+    format: str = "1.5",  # noqa: A002 - it is what it is
+    *,
+    codec: str | None = None,
+    level: int | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Write a copy of a store that loaderx 1.5 opens, reads and changes, ragged ones included.
+
+    Each record is checked as it is read, and in the end all records of both stores are read again and compared. `path` appears when all
+    is done.
+
+    Dense stores need no export: loaderx 1.5 opens them as they are. It doesn't open ragged ones, since it wants the shape of every record
+    in the schema, where it rewrites all of them at each append; here they are in memory at once too, some 100 bytes a record.
+    loaderx 1.5 reads records without items, though it writes none.
+
+    Args:
+        store: directory of a dense or ragged store, of one of plain byte records, or of several streams.
+        path: directory of the copy; there must be nothing yet.
+        format: "1.5", the only one there is.
+        codec: "raw", "zstd" or "zstd_dict" (with the store's own dictionary). None: the store's.
+        level: zstd level. None: 3 for "zstd", 19 for "zstd_dict".
+        progress: as for `migrate`.
+
+    Returns:
+        The number of records, or of those of each stream.
+
+    Raises:
+        FileExistsError: there is something at `path`.
+        FileNotFoundError: there is no store.
+        ValueError: another format, no dictionary for "zstd_dict", or more shapes than a schema holds (256 MiB).
+        ZrecordError: the store is damaged.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format: expected {' or '.join(map(repr, FORMATS))}, found {format!r}")
+    store, path = Path(store), Path(path)
+    check_codec(codec)
+    names = streams_of(store)
+    if not names and not Store.exists(store):
+        raise no_store(store, "there is no store to export")
+    with unfinished(path, store) as directory:
+        new = directory / "new"
+        if not names:
+            return write(store, new, None, codec, level, progress)
+        # As long as it is open, none of them is deleted from, and what is appended is not looked at.
+        with MSDataset(store, read_only=True) as streams:
+            for name in names:
+                write(store / name, new / name, len(streams), codec, level, progress)
+            return len(streams)
+
+
+def write(
+    store: Path, path: Path, length: int | None, codec: str | None, level: int | None, progress: Progress | None
+) -> int:
+    """Export the first `length` records of one store, or all; returns how many."""
+    refuse_older(store)
+    with Snapshot(store, length) as source:
+        chosen = codec or source.codec
+        copy(
+            source,
+            path,
+            chosen,
+            source.schema(chosen),
+            level=level,
+            dictionary=source.dictionary(chosen),
+            uniform=source.dense,
+            progress=progress,
+        )
+        make_plain(path)
+        source.check(path)
+        return len(source)
+
+
+class Snapshot(Closing):
+    """The records of a store, the first `length` or as many as there are now. As long as it is open, none is deleted or moved."""
+
+    def __init__(self, path: Path, length: int | None = None) -> None:
+        self._path = path
+        self._schema = schemas.read(path) if (path / schemas.FILE).exists() else None
+        self._store = Zrecord(path, read_only=True, io="pread")
+        try:
+            self._length = len(self._store) if length is None else self._store.limit(length)
+            self._shapes = self._listed() if self._schema is not None and self._schema.kind == "ragged" else None
+        except BaseException:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def codec(self) -> str:
+        """The store's codec."""
+        return self._store.codec
+
+    @property
+    def dense(self) -> bool:
+        """Whether the records are all of one shape."""
+        return self._schema is not None and self._schema.kind == "dense"
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def schema(self, codec: str) -> bytes | None:
+        """The schema of the copy, with the shapes of all ragged records."""
+        if self._schema is None:
+            return None
+        return schemas.encode(replace(self._schema, codec=codec, shapes=self._shapes))
+
+    def dictionary(self, codec: str) -> bytes | None:
+        """The dictionary of the copy."""
+        if codec != "zstd_dict":
+            return None
+        if self._store.has_dict():
+            return read_small_file(self._path / "dict.zr")
+        if self._length:
+            raise ValueError(f"{self._path}: codec 'zstd_dict' needs a dictionary, and this store has none")
+        return None
+
+    def blocks(self) -> Iterator[Block]:
+        """All records in order; their shapes are in the schema."""
+        for first in range(0, self._length, BLOCK_RECORDS):
+            idxs = np.arange(first, min(first + BLOCK_RECORDS, self._length), dtype=np.uint64)
+            for start, stop in cut(self._store.lengths(idxs)):
+                values, offsets = self._store.gather_packed(idxs[start:stop])
+                yield self._checked(Block(first + start, values, offsets, None))
+
+    def _checked(self, block: Block) -> Block:
+        """CorruptStoreError where a record of a dense store isn't of its shape."""
+        if self.dense:
+            assert self._schema is not None
+            assert self._schema.item_shape is not None
+            row = math.prod(self._schema.item_shape) * self._schema.dtype.itemsize
+            wrong = np.diff(block.offsets) != row
+            if wrong.any():
+                self._fail(block.first + int(np.argmax(wrong)), f"its length is not the {row} bytes of the item shape")
+        return block
+
+    def _fail(self, record: int, reason: str) -> NoReturn:
+        raise CorruptStoreError(f"{self._path}: record {record}: {reason}")
+
+    def _listed(self) -> tuple[Shape, ...]:
+        """The shape of each record of a ragged store."""
+        assert self._schema is not None
+        itemsize, listed = self._schema.dtype.itemsize, self._schema.shapes
+        if listed is not None and len(listed) < self._length:
+            raise CorruptStoreError(f"{self._path}: expected {self._length} shapes, found {len(listed)}")
+        shapes: list[Shape] = []
+        for first in range(0, self._length, BLOCK_RECORDS):
+            idxs = np.arange(first, min(first + BLOCK_RECORDS, self._length), dtype=np.uint64)
+            lengths = self._store.lengths(idxs).tolist()
+            rows = self._store.shapes(idxs)
+            for at, length in enumerate(lengths):
+                items, rest = divmod(length, itemsize)
+                shape = shape_of(rows[at], items) if listed is None else listed[first + at]
+                if rest or shape is None or math.prod(shape) != items:
+                    self._fail(first + at, f"its shape does not fit its {length} bytes")
+                shapes.append(shape)
+        return tuple(shapes)
+
+    def check(self, path: Path) -> None:
+        """CorruptStoreError unless the copy at `path` has as many records, and their shapes."""
+        with Zrecord(path, read_only=True) as copied:
+            sound = len(copied) == self._length and not copied.sums_known
+        if self._schema is not None and schemas.read(path).shapes != self._shapes:
+            sound = False
+        if not sound:
+            raise CorruptStoreError(f"{path}: what was written is not what was read; the disk is not to be trusted")
+
+
+def make_plain(path: Path) -> None:
+    """Take from a new store what loaderx 1.5 doesn't know: files, and what is in the reserved bytes of the header."""
+    header = read_small_file(path / "meta.zr")
+    replace_file(path / "meta.zr", header[:PLAIN] + bytes(len(header) - PLAIN))
+    for file in path.iterdir():
+        if file.name in ("sync.zr", "lock.zr") or file.suffix == ".sum":
+            file.unlink()
