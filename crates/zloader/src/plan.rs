@@ -91,16 +91,16 @@ impl Plan {
         };
         let batches = self.streams.iter().enumerate().map(gather).collect();
         // Looked at last: streams are read one after another, and a delete in between would part their records.
-        let batches = self.check_unmoved().map_err(Box::new).and(batches);
+        let batches = self.check_unmoved().and(batches);
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }
     }
 }
 
 impl Plan {
     /// [`zrecord::Error::Stale`] if records of a store were moved since the plan was made: a step would not be what it was.
-    fn check_unmoved(&self) -> std::result::Result<(), Failure> {
+    fn check_unmoved(&self) -> std::result::Result<(), Box<Failure>> {
         for (number, (stream, expected)) in self.streams.iter().zip(&self.generations).enumerate() {
-            let failure = |error| Failure { stream: Some(number), error };
+            let failure = |error| Box::new(Failure { stream: Some(number), error });
             for (store, &expected) in stream.stores().iter().zip(expected) {
                 let found = store.generation().map_err(|error| failure(error.into()))?;
                 if found != expected {
