@@ -59,7 +59,6 @@ enum Component<'py> {
 #[pymethods]
 impl Made {
     /// An error's traceback leads to frames that hold this: a cycle that the garbage collector must see.
-    #[expect(clippy::needless_pass_by_value, reason = "the signature is PyO3's")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.streams)?;
         visit.call(&self.indices)?;
