@@ -13,7 +13,7 @@ import numpy.typing as npt
 from loaderx._core import Rows, Store
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
-from loaderx.dataset.dtypes import opaque
+from loaderx.dataset.dtypes import opaque, voids
 from loaderx.dataset.spelling import spelled
 
 Indices = npt.NDArray[np.uint64]
@@ -172,5 +172,5 @@ def packed(records: list[npt.NDArray[Any]]) -> Packed:
     offsets = np.zeros(len(records) + 1, np.int64)
     np.cumsum([record.size for record in records], out=offsets[1:])
     shapes = None if all(record.ndim == 1 for record in records) else [record.shape for record in records]
-    values = np.concatenate([opaque(record.reshape(-1)) for record in records])
+    values = np.concatenate([voids(record.reshape(-1)) for record in records])
     return Packed(values.view(records[0].dtype), offsets, shapes)

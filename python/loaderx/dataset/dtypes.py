@@ -78,9 +78,9 @@ def as_array(values: Any, dtype: DType, what: str) -> Array:
 
 
 def stacked(records: list[Array], dtype: DType, what: str) -> Array:
-    """Records of one shape as one array. NumPy's own way from a list to an array would bring different dtypes to a common one."""
+    """Records of one shape as one array. NumPy itself would bring them to a dtype that all can have, in this machine's byte order."""
     try:
-        return np.stack([opaque(record) for record in records]).view(dtype)
+        return np.stack([voids(record) for record in records]).view(dtype)
     except ValueError as error:
         raise ValueError(f"{what}: not an array of one shape: {error}") from error
 
@@ -107,12 +107,14 @@ def fits_as_text(values: object, found: DType, dtype: DType) -> bool:
     return without_width and dtype.kind in "SU" and found.kind == dtype.kind and found.itemsize <= dtype.itemsize
 
 
-def opaque(array: Array) -> Array:
-    """A structured array as voids of the same width, every other array as it is.
+def voids(array: Array) -> Array:
+    """An array as voids of the same width, which NumPy copies whole and never converts."""
+    return array.view(np.dtype((np.void, array.dtype.itemsize)))
 
-    NumPy copies the fields of a structure and leaves what lies between them to chance. A void is copied whole.
-    """
-    return array if array.dtype.names is None else array.view(np.dtype((np.void, array.dtype.itemsize)))
+
+def opaque(array: Array) -> Array:
+    """A structured array as voids, every other array as it is: of a structure NumPy copies only the fields."""
+    return array if array.dtype.names is None else voids(array)
 
 
 def copied(array: Array) -> Array:
