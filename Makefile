@@ -58,8 +58,8 @@ test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of 
 
 FRAMEWORKS := build/frameworks
 # Apart from one another: a process with JAX in it must not fork.
-TORCH_TESTS := $(addprefix python/tests/test_,distributed.py grain.py stateful.py torch.py torch_device.py)
-JAX_TESTS := $(addprefix python/tests/test_,frameworks.py jax.py)
+TORCH_TESTS := $(addprefix python/tests/test_,distributed.py grain.py interchange_torch.py stateful.py torch.py torch_device.py)
+JAX_TESTS := $(addprefix python/tests/test_,frameworks.py interchange_jax.py jax.py)
 .PHONY: test-frameworks test-torch
 test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU, in an environment of their own (2 GB on disk)
 	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(TORCH_TESTS)

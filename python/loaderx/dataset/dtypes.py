@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderx.dataset.foreign import array_of, speaks
+from loaderx.dataset.foreign import array_of, has_dtype
 from loaderx.dataset.named import WIDTHS, dtype_named, name_of
 from loaderx.dataset.spelling import spelled
 
@@ -60,7 +60,7 @@ def as_array(values: Any, dtype: DType, what: str) -> Array:
         TypeError: values that no store can hold, such as objects or variable-width strings, or that lie in a device's memory.
         ValueError: any other dtype; `what` says which array it is.
     """
-    if isinstance(values, (list, tuple)) and values and speaks(values[0]):
+    if isinstance(values, (list, tuple)) and values and has_dtype(values[0]):
         return stacked([as_array(one, dtype, f"{what}: record {i}") for i, one in enumerate(values)], dtype, what)
     array = array_of(values, what, text=dtype.kind == "S")
     if array.dtype == dtype:

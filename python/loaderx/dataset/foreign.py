@@ -39,6 +39,11 @@ def has_buffer(values: object) -> bool:
     return True
 
 
+def has_dtype(values: object) -> bool:
+    """Whether `values` is an array or a buffer, and so of one dtype. Scalars and texts are taken for Python's."""
+    return speaks(values) or (has_buffer(values) and not isinstance(values, (bytes, np.generic)))
+
+
 def array_of(values: Any, what: str, text: bool = False) -> Array:
     """`values` as a NumPy array of whatever dtype it has.
 
