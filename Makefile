@@ -69,15 +69,15 @@ test-torch: build $(VENV)/.torch ## the tests of PyTorch with its own wheel, als
 	$(BIN)/pytest $(TORCH_TESTS)
 
 # The oldest NumPy that is supported has no wheels for Python 3.13 and newer.
-NUMPY1 := build/numpy1
-NUMPY1_TESTS := $(addprefix python/tests/test_,convert.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
+OLD_NUMPY := build/old-numpy
+OLD_NUMPY_TESTS := $(addprefix python/tests/test_,convert.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
 	index.py interchange.py ragged.py schema.py)
-.PHONY: test-numpy1
-test-numpy1: build ## dtypes and datasets under NumPy 1.26, in an environment of its own
+.PHONY: test-old-numpy
+test-old-numpy: build ## dtypes and datasets under NumPy 1.26, in an environment of its own
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then set -ex; \
-	    test -e $(NUMPY1)/.made || { $(BIN)/python -m venv --without-pip --clear $(NUMPY1); \
-	        $(BIN)/python -m pip --python $(NUMPY1)/bin/python install --group numpy1; touch $(NUMPY1)/.made; }; \
-	    PYTHONPATH=python $(NUMPY1)/bin/python -m pytest $(NUMPY1_TESTS); \
+	    test -e $(OLD_NUMPY)/.made || { $(BIN)/python -m venv --without-pip --clear $(OLD_NUMPY); \
+	        $(BIN)/python -m pip --python $(OLD_NUMPY)/bin/python install --group old-numpy; touch $(OLD_NUMPY)/.made; }; \
+	    PYTHONPATH=python $(OLD_NUMPY)/bin/python -m pytest $(OLD_NUMPY_TESTS); \
 	else echo "left out: NumPy 1.26 needs Python 3.12 or older"; fi
 
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from loaderx.dataset.dtypes import as_array, described, storable
 from loaderx.dataset.named import WIDTHS
-from loaderx.dataset.spelling import MAX_DEPTH, from_spelling, spelled
+from loaderx.dataset.spelling import MAX_DEPTH, NamelessError, from_spelling, spelled
 from support import same
 
 PLAIN = [
@@ -186,8 +186,6 @@ def bases(depth: int) -> dict[str, Any]:
         "",
         "f4",
         "=f4",
-        "<f3",
-        "<f1",
         "|i4",
         "|O",
         "|T16",
@@ -250,6 +248,15 @@ def test_a_spelling_that_is_none(value: Any, opaque: bool) -> None:
 def test_another_spelling_of_a_dtype(value: Any) -> None:
     with pytest.raises(ValueError, match="a map of fields, found"):
         from_spelling(value)
+
+
+@pytest.mark.parametrize(("name", "width"), [("<V2", 2), ("<V1", 1), ("<f1", 1), ("<W4", 4), (">V2", 2)])
+def test_a_dtype_whose_name_1x_did_not_keep(name: str, width: int) -> None:
+    with pytest.raises(
+        NamelessError, match=f"'{name}' is what loaderx 1.x writes for a dtype of ml_dtypes, and doesn't say which"
+    ):
+        from_spelling(name)
+    assert from_spelling(name, opaque=True) == np.dtype((np.void, width))
 
 
 def test_without_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,8 +206,8 @@ def test_one_array_is_no_list_of_records(tmp_path: Path) -> None:
 
 def test_dictionaries_are_trained_on_arrays_of_others(tmp_path: Path) -> None:
     pictures = images(3000)
-    assert train_dict(DLPack(pictures), tier="fast") == train_dict(pictures, tier="fast")  # type: ignore[arg-type]
-    assert train_dict([Interface(one) for one in pictures], tier="fast") == train_dict(list(pictures), tier="fast")  # type: ignore[misc]
+    assert train_dict(DLPack(pictures), tier="fast") == train_dict(pictures, tier="fast")
+    assert train_dict([Interface(one) for one in pictures], tier="fast") == train_dict(list(pictures), tier="fast")
     from_numpy(tmp_path / "ds", Interface(pictures), codec="zstd_dict")
     assert same(DenseDataset(tmp_path / "ds")[:], pictures)
 

@@ -120,3 +120,16 @@ def test_bfloat16_from_a_store_to_the_device(tmp_path: Path, worker_type: str) -
     for i, record in zip(batch["index"].tolist(), batch["ragged"], strict=True):
         assert record.dtype == torch.bfloat16
         assert torch.equal(record, weights[i, : i % 4 + 1])
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_the_default_collation_of_torch(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """It knows the numbers that NumPy and torch both have."""
+    for name in ("bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"):
+        rows = (np.arange(8 * int(np.prod(shape))) % 2).astype(name).reshape(8, *shape)
+        from_numpy(tmp_path / name, rows)
+        with DenseDataset(tmp_path / name) as ds:
+            for batch in torch.utils.data.DataLoader(ds, batch_size=8):
+                assert same(batch.numpy(), rows)
+    for name, value in (("S3", b"ab"), ("U3", "ab")):
+        assert torch.utils.data.default_collate([np.array([value], name)[0]] * 2) == [value, value]

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loaderx import verify
 from loaderx.dataset import DenseDataset, RaggedDataset, schema
 from loaderx.dataset.schema import Schema, decode, encode
 from loaderx.dataset.spelling import spelled
+from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptStoreError, Zrecord, ZrecordError
-from support import contents
+from support import contents, same
 
 FILE = Path("store/schema.msgpack")
 DENSE: dict[str, Any] = {
@@ -116,6 +118,19 @@ def test_a_changed_byte_is_no_crash(content: bytes, data: st.DataObject, byte: i
     for opaque in (False, True):
         with contextlib.suppress(ZrecordError):
             decode(changed, FILE, opaque)
+
+
+def test_a_dtype_whose_name_1x_did_not_keep(tmp_path: Path) -> None:
+    rows = np.arange(6).astype(ml_dtypes.bfloat16).reshape(3, 2)
+    from_numpy(tmp_path / "s", rows, codec="raw")
+    file = tmp_path / "s" / schema.FILE
+    file.write_bytes(packed(dtype="<V2", codec="raw", item_shape=[2]))
+    with pytest.raises(ZrecordError, match=f"{file}: dtype: '<V2' is what loaderx 1.x writes") as caught:
+        DenseDataset(tmp_path / "s")
+    assert not isinstance(caught.value, CorruptStoreError)
+    assert verify(tmp_path / "s").ok
+    file.write_bytes(packed(dtype="bfloat16", codec="raw", item_shape=[2]))
+    assert same(DenseDataset(tmp_path / "s")[:], rows)
 
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

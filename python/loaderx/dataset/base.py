@@ -182,6 +182,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def append(self, records: Any) -> int:
         """Append one container of records in one native call; nothing is buffered or inferred.
 
+        Records may be arrays of any package, and whatever says how it becomes an array (`docs/dtypes.md`).
         Arrays are stored from where they are, without a copy: what changes them meanwhile damages the record.
 
         Returns:

@@ -36,6 +36,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
 
     Raises:
         TypeError: a dtype that no store can hold.
+        ImportError: a dtype of `ml_dtypes`, which is not installed.
         ValueError: an argument that contradicts the store.
         FileNotFoundError: there is no store, and too little is given to create one.
         OSError: the path is a file, may not be read, or the disk fails.

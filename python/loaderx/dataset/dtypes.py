@@ -60,6 +60,9 @@ def as_array(values: Any, dtype: DType, what: str) -> Array:
         TypeError: values that no store can hold, such as objects or variable-width strings, or that lie in a device's memory.
         ValueError: any other dtype; `what` says which array it is.
     """
+    # First what a ragged append asks for each of its records.
+    if type(values) is np.ndarray and values.dtype == dtype:
+        return values
     if isinstance(values, (list, tuple)) and values and has_dtype(values[0]):
         return stacked([as_array(one, dtype, f"{what}: record {i}") for i, one in enumerate(values)], dtype, what)
     array = array_of(values, what, text=dtype.kind == "S")
@@ -125,6 +128,6 @@ def copied(array: Array) -> Array:
 
 def contiguous(array: Array) -> Array:
     """`array` itself if it is C-contiguous, else a copy, bit for bit; one of no dimensions gets one."""
-    if array.flags.c_contiguous and array.ndim:
-        return array
-    return np.ascontiguousarray(opaque(array)).view(array.dtype)
+    if array.dtype.names is None:
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(voids(array)).view(array.dtype)

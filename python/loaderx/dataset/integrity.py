@@ -269,10 +269,10 @@ def with_schema_checked(report: Report) -> Report:
 
 
 def schema_of(path: Path) -> Schema:
-    """The schema, also where the package of its dtype is missing: how wide an item is can be told without it."""
+    """The schema, also where the package of its dtype is missing, or the dtype's name: how wide an item is can be told without."""
     try:
         return schemas.read(path)
-    except ImportError:
+    except (ImportError, ZrecordError):
         return schemas.read(path, opaque=True)
 
 

@@ -33,7 +33,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
     `ds[i]` is one record, an array of the shape that it was appended with, of up to seven dimensions. Every other index is a record
     set, a list of arrays. They are writable; those of one read share one block of memory and do not overlap.
 
-    An empty record is fine. Raw `bytes` are records of a "uint8" dataset.
+    An empty record is fine. Raw `bytes` are records of a "uint8" dataset; in one of text (S, U) a `bytes` or `str` is a record of shape ().
 
     Stores of loaderx 1.x, which list their shapes in `schema.msgpack`, read as they are. The first append to or deletion from such a
     store moves the shapes to `.shape` files, as `docs/format.md` describes; loaderx 1.x can't read its records any more from then on.

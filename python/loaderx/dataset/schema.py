@@ -16,7 +16,7 @@ import msgpack
 from loaderx._core import read_small_file
 from loaderx.arguments import integer
 from loaderx.dataset.dtypes import described
-from loaderx.dataset.spelling import DType, from_spelling, spelled
+from loaderx.dataset.spelling import DType, NamelessError, from_spelling, spelled
 from loaderx.zrecord import CODECS, MAX_RECORD_LEN, CorruptStoreError, ZrecordError
 
 FILE = "schema.msgpack"
@@ -145,6 +145,8 @@ def decode(content: bytes, file: Path, opaque: bool = False) -> Schema:
         broken(file, f"codec = one of {', '.join(CODECS)}", f"codec = {shown(codec)}")
     try:
         dtype = from_spelling(typed(values, "dtype", (str, dict), file), opaque)
+    except NamelessError as error:
+        raise ZrecordError(f"{file}: dtype: {error}") from error
     except ValueError as error:
         raise CorruptStoreError(f"{file}: dtype: {error}") from error
     except ImportError as error:

@@ -19,11 +19,17 @@ Spelling: TypeAlias = "str | dict[str, Any]"
 
 # `dtype.str` of NumPy's own dtypes: byte order, kind, width, and the unit of datetimes.
 PLAIN = re.compile(r"[<>|][biufcmMSUV]\d{1,10}(\[\d*[A-Za-z]{1,2}\])?")
+# `dtype.str` of dtypes of `ml_dtypes`, which loaderx 1.x writes: it tells a width, but not which dtype it is.
+NAMELESS = re.compile(r"[<>][VfW](\d{1,10})")
 SUB_ARRAY = re.compile(r"\(((?:\d{1,10},)+|\d{1,10}(?:,\d{1,10})+)\)(.+)", re.DOTALL)
 FIELD_KEYS = frozenset({"names", "formats", "offsets", "itemsize"})
 MAX_DEPTH = 16
 """Structures within structures. A hostile schema must not lead to a recursion without end."""
 MAX_FIELDS = 1 << 16
+
+
+class NamelessError(ValueError):
+    """A dtype of `ml_dtypes` whose name loaderx 1.x didn't keep."""
 
 
 def spelled(dtype: DType, depth: int = 0) -> Spelling:
@@ -94,6 +100,7 @@ def from_spelling(value: object, opaque: bool = False) -> DType:
 
     Raises:
         ValueError: no spelling.
+        NamelessError: one that loaderx 1.x writes and that doesn't say which dtype it is.
         ImportError: the dtype needs `ml_dtypes`, which is not there.
     """
     try:
@@ -105,6 +112,8 @@ def from_spelling(value: object, opaque: bool = False) -> DType:
         # NumPy takes much for a dtype. What it would write back otherwise is not what was written.
         if spelled(dtype) != value:
             raise wrong(value)
+    except NamelessError:
+        raise
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise wrong(value) from error
     return dtype
@@ -144,6 +153,9 @@ def is_structure(value: object) -> bool:
 def with_voids(value: object, depth: int = 0) -> object:
     """A spelling with a void in place of each name of `ml_dtypes`."""
     if isinstance(value, str):
+        nameless = NAMELESS.fullmatch(value)
+        if nameless is not None and not is_plain_name(value):
+            return f"|V{nameless[1]}"
         shape, bracket, name = value.rpartition(")")
         return f"{shape}{bracket}|V{WIDTHS[name]}" if name in WIDTHS else value
     if not isinstance(value, Mapping) or depth > MAX_DEPTH:
@@ -164,9 +176,22 @@ def unspelled_name(name: str) -> DType:
         return np.dtype((unspelled_name(parts[2]), shape))
     if name in WIDTHS:
         return dtype_named(name)
+    if NAMELESS.fullmatch(name) is not None and not is_plain_name(name):
+        raise NamelessError(
+            f"{name!r} is what loaderx 1.x writes for a dtype of ml_dtypes, and doesn't say which: if you know, put its name (such as "
+            "'bfloat16') there, in the key 'dtype' of this msgpack map, or read the records as bytes with loaderx.zrecord.Zrecord"
+        )
     if PLAIN.fullmatch(name) is None:
         raise wrong(name)
     return np.dtype(name)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether NumPy has a dtype that it calls so."""
+    try:
+        return PLAIN.fullmatch(name) is not None and np.dtype(name).str == name
+    except TypeError:
+        return False
 
 
 def integers(values: object) -> list[int]:

@@ -58,7 +58,7 @@ def from_numpy(
 
     Raises:
         FileExistsError: there is a store at `path`. Nothing of it was changed.
-        TypeError, ValueError: arguments that do not fit. Nothing was written.
+        TypeError, ValueError: arguments that do not fit, arrays in a device's memory. Nothing was written.
     """
     if isinstance(array, np.ma.MaskedArray) or not (speaks(array) or has_buffer(array)):
         raise TypeError(f"from_numpy: expected a NumPy array, found {type(array).__name__}")

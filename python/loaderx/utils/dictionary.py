@@ -17,7 +17,7 @@ from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.tiers import tier_named
-from loaderx.zrecord import Bytes, PathLike, build_dict
+from loaderx.zrecord import PathLike, build_dict
 
 Sample: TypeAlias = npt.NDArray[np.uint8]
 
@@ -30,14 +30,15 @@ PROBES = 4096
 
 
 def train_dict(
-    source: npt.NDArray[Any] | Iterable[npt.ArrayLike | Bytes] | DenseDataset | RaggedDataset,
+    source: Any,
     tier: str | None = None,
     path: PathLike | None = None,
 ) -> bytes:
     """Train a zstd dictionary for "zstd_dict" stores on settled, complete data.
 
     Args:
-        source: stacked array (a record a row), an iterable of records (it is read to its end), or a dataset.
+        source: stacked array (a record a row), an iterable of records (it is read to its end), or a dataset. Arrays may be those of
+            any package, as for `from_numpy`.
         tier: "fast", "balanced" (default) or "max"; see `loaderx.dataset.DICT_TIERS`.
         path: also write the dictionary to this file.
 

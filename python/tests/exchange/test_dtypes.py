@@ -13,7 +13,7 @@ from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 
 from .published import Published, PublishedError
-from .samples import dense_rows
+from .samples import CODECS, dense_rows
 
 STRUCTURED = np.dtype(
     {
@@ -31,16 +31,22 @@ def assert_equal(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("codec", ["raw", "zstd"])
-def test_it_reads_and_changes_structured_stores(published: Published, tmp_path: Path, codec: str) -> None:
+@pytest.mark.parametrize("codec", CODECS)
+def test_it_reads_and_changes_structured_stores(
+    published: Published, dictionary: bytes, tmp_path: Path, codec: str
+) -> None:
     rows = np.zeros(30, STRUCTURED)
     rows["id"], rows["in"]["x"], rows["list"][:, 1, 2] = np.arange(30), np.linspace(0, 1, 30), 7
-    from_numpy(tmp_path / "store", rows, codec=codec)
+    from_numpy(tmp_path / "store", rows, codec=codec, dict_bytes=dictionary if codec == "zstd_dict" else None)
     assert_equal(published.read_dense(tmp_path / "store"), rows)
     published.append("dense", tmp_path / "store", rows[:3])
     with DenseDataset(tmp_path / "store") as ours:
         assert ours.dtype == STRUCTURED
         assert_equal(ours[:], rows[[*range(30), 0, 1, 2]])
+    published.delete("dense", tmp_path / "store", [5])
+    published.compact("dense", tmp_path / "store")
+    with DenseDataset(tmp_path / "store") as ours:
+        assert_equal(ours[:], rows[[*range(5), 2, *range(6, 30), 0, 1]])
 
 
 @pytest.mark.parametrize(
