@@ -57,13 +57,14 @@ test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of 
 	LOADERX_LARGE=1 $(BIN)/pytest python/tests/test_large.py
 
 FRAMEWORKS := build/frameworks
-# Apart from one another: a process with JAX in it must not fork.
-TORCH_TESTS := $(addprefix python/tests/test_,distributed.py grain.py interchange_torch.py stateful.py torch.py torch_device.py)
+# Apart from one another: a process with JAX in it must not fork, and grain's shared memory is cleared away whenever Python likes.
+TORCH_TESTS := $(addprefix python/tests/test_,distributed.py interchange_torch.py stateful.py torch.py torch_device.py)
 JAX_TESTS := $(addprefix python/tests/test_,frameworks.py interchange_jax.py jax.py)
 .PHONY: test-frameworks test-torch
 test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU, in an environment of their own (2 GB on disk)
 	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(TORCH_TESTS)
 	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(JAX_TESTS)
+	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest python/tests/test_grain.py
 
 test-torch: build $(VENV)/.torch ## the tests of PyTorch with its own wheel, also on a GPU (5 GB on disk)
 	$(BIN)/pytest $(TORCH_TESTS)

@@ -1,4 +1,4 @@
-"""Install torch from PyPI into an environment for tests without a GPU: 1.3 GB in half a minute, where with CUDA it would be 5.4 GB.
+"""Install torch from PyPI into an environment for tests without a GPU: 1.2 GB in half a minute, where with CUDA it would be 5.4 GB.
 
     python scripts/torch_cpu.py ENVIRONMENT/bin/python torch torchdata
 

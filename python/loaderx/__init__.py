@@ -8,7 +8,7 @@
 """
 
 from loaderx._core import __version__
-from loaderx.dataloader import DataLoader, Mixture
+from loaderx.dataloader import BatchTimeoutError, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.sampler import Sampler
@@ -30,6 +30,7 @@ __all__ = [
     "CODECS",
     "DICT_TIERS",
     "MAX_RECORD_LEN",
+    "BatchTimeoutError",
     "CorruptRecordError",
     "CorruptStoreError",
     "DataLoader",
@@ -43,8 +44,11 @@ __all__ = [
     "Report",
     "Sampler",
     "StaleStoreError",
+    "Stats",
     "StoreLockedError",
     "UnsupportedCodecError",
+    "WorkerDiedError",
+    "WorkerError",
     "Zrecord",
     "ZrecordError",
     "__version__",

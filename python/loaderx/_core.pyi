@@ -169,7 +169,7 @@ def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64],
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A writable, C-contiguous array of unspecified content; large ones on memory that is used again when the last view is gone."""
+    """A writable, C-contiguous array of unspecified content that owns its memory; that of large ones is used again when the last view is gone."""
 
 def verify(path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Report:
     """Read and check everything in a store; `progress(done, total)` is called now and then, in records."""
@@ -287,6 +287,8 @@ class Pipeline:
 
         TimeoutError after `timeout` seconds; ValueError for a step that was taken before, or that there is none of. Signals are seen to.
         """
+    def forget(self, step: int) -> None:
+        """Let go of all steps below `step`: those that are ready are freed, and none of them is begun any more."""
     def stop(self) -> None:
         """Begin nothing more. Never waits, and may be called from anywhere, any number of times."""
     def join(self, seconds: float) -> bool:
@@ -300,7 +302,7 @@ class Made:
 
     step: int
     streams: list[Any]
-    """One a stream. Dense: shape (n, *item_shape), writable, at a multiple of 64 bytes. Packed: as `Store.gather_packed`, writable."""
+    """One a stream. Dense: shape (n, *item_shape), writable, its memory its own, at a multiple of 64 bytes. Packed: as `Store.gather_packed`, writable."""
     indices: npt.NDArray[np.uint64]
     sources: npt.NDArray[np.uint32] | None
     gather_seconds: float

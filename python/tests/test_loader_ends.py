@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loaderx.dataloader import DataLoader, making
+from loaderx.dataloader import DataLoader
+from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from support import run_python
@@ -283,7 +284,7 @@ def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.Monk
 
 def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset, kind: dict[str, Any]) -> None:
     loaders = [filled(ds, kind) for _ in range(3)]
-    making.stop_all()
+    pipelines.stop_all()
     assert not workers()
     assert [list(itertools.islice(loader, 99)) for loader in loaders] == [[], [], []]
 

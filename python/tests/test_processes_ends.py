@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 import transforms
-from loaderx.dataloader import DataLoader, making
+from loaderx.dataloader import DataLoader
+from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataloader.processes import Processes
 from streams import unbroken
 from support import run_python
@@ -180,7 +181,7 @@ def test_a_process_that_does_not_start(streams: Any, monkeypatch: pytest.MonkeyP
 
 def test_at_exit_every_pipeline_is_stopped(streams: Any) -> None:
     loaders = [filled(streams) for _ in range(2)]
-    making.stop_all()
+    pipelines.stop_all()
     assert soon(lambda: not workers())
     assert [list(itertools.islice(loader, 99)) for loader in loaders] == [[], []]
 
@@ -211,7 +212,7 @@ if __name__ == "__main__":
         next(loader)
     except TimeoutError:
         pass
-    while not all(worker.control.begun for worker in loader._making._workers) and how != "at once":
+    while not all(worker.control.begun for worker in loader._pipeline._workers) and how != "at once":
         time.sleep(0.01)
     if how == "full":
         time.sleep(0.1)
@@ -220,7 +221,7 @@ if __name__ == "__main__":
     elif how == "error":
         raise SystemExit("a message")
     elif how.startswith("wait"):
-        print(*[worker.process.pid for worker in loader._making._workers], flush=True)
+        print(*[worker.process.pid for worker in loader._pipeline._workers], flush=True)
         if how == "wait in fork" and os.fork():
             time.sleep(3600)
         loader._timeout = None
@@ -320,11 +321,11 @@ def heed_interrupts() -> None:
 def test_stop_may_be_called_from_anywhere(streams: Any) -> None:
     """Twice, before the start, and with nobody to join."""
     loader = filled(streams)
-    pipeline = loader._making
+    pipeline = loader._pipeline
     assert isinstance(pipeline, Processes)
     pipeline.stop()
     pipeline.stop()
     assert list(loader) == []
-    idle = Processes(pipeline.plan, 0, making.Options(2, 1, 1 << 30, "process", None))
+    idle = Processes(pipeline.plan, 0, pipelines.Options(2, 1, 1 << 30, "process", None))
     idle.stop()
     idle.join()

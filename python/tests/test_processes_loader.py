@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import transforms
 from loaderx.dataloader import DataLoader
-from loaderx.dataloader.making import Options, PipelineStopped
+from loaderx.dataloader.pipeline import Options, PipelineStopped
 from loaderx.dataloader.processes import Processes
 from loaderx.dataloader.threads import Threads
 from loaderx.dataset import MSDataset

@@ -34,8 +34,8 @@ pytestmark = [
 
 def maps(loader: DataLoader) -> list[int]:
     """How many slots the consumer knows of each worker."""
-    assert isinstance(loader._making, Processes)
-    return [len(worker._leases._maps) for worker in loader._making._workers]
+    assert isinstance(loader._pipeline, Processes)
+    return [len(worker._leases._maps) for worker in loader._pipeline._workers]
 
 
 def descriptors() -> int:

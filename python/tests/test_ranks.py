@@ -134,3 +134,15 @@ def test_many_ranks_and_few_records() -> None:
     sampler = Sampler(100, 64, 1, 42)
     for number in range(3):
         assert np.concatenate([part[number] for part in parts]).tolist() == sampler.batch_at(number).tolist()
+
+
+def test_a_state_is_every_ranks_or_there_is_none() -> None:
+    with pytest.raises(ValueError, match="ordered: expected True in a world of 2, where a state is every rank's"):
+        DataLoader({"n": Numbers(100)}, 1, 8, rank=0, world_size=2, ordered=False)
+
+
+@pytest.mark.parametrize("name", ["jax", "torch.distributed"])
+def test_a_framework_that_is_half_imported_says_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    with DataLoader({"n": Numbers(100)}, 1, 8) as loader:
+        assert (loader.rank, loader.world_size) == (0, 1)

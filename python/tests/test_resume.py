@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx.dataloader import DataLoader
+from loaderx.dataloader.transforms import generator
 from loaderx.dataset import MSDataset
+from loaderx.sampler import Sampler
 from streams import COUNT
 
 RUN = """
@@ -47,6 +48,8 @@ with DataLoader(streams, transform=noisy, **options) as loader:
             os.replace(state_file + ".new", state_file)
 """
 
+KILLS = 4
+
 MATRIX: list[dict[str, Any]] = [
     {"num_workers": 1, "batch_size": 5, "mode": 2, "mixed": False},
     {"num_workers": 4, "batch_size": 7, "mode": 1, "mixed": False, "prefetch_size": 9},
@@ -64,24 +67,27 @@ def start(root: Path, options: dict[str, Any], folder: Path) -> subprocess.Popen
 @pytest.mark.parametrize("options", MATRIX, ids=range(len(MATRIX)))
 def test_killed_runs_add_up_to_the_unbroken_one(stream_root: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(options["batch_size"])
-    last = 400
+    last = 1500
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
     assert start(stream_root, options | {"last": last}, whole).wait(120) == 0
+    log = broken / "log"
     kills = 0
     while True:
         run = start(stream_root, options | {"last": last}, broken)
-        deadline = time.monotonic() + 0.35 + rng.random() / 4
-        while run.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        if run.poll() is None and kills < 6:
-            os.kill(run.pid, signal.SIGKILL)
-            run.wait()
-            kills += 1
-            continue
-        assert run.wait(120) == 0
-        break
+        # Somewhere in what is left, if it is not over by then.
+        done = log.stat().st_size if log.exists() else 0
+        enough = done + rng.integers(1, (whole / "log").stat().st_size // 4)
+        while run.poll() is None and kills < KILLS and not (log.exists() and log.stat().st_size >= enough):
+            time.sleep(0.001)
+        if run.poll() is not None or kills == KILLS:
+            assert run.wait(120) == 0
+            break
+        run.kill()
+        run.wait()
+        kills += 1
+    assert kills >= 2
     expected = {}
     for line in (whole / "log").read_text().splitlines():
         step, *batch = json.loads(line)
@@ -126,15 +132,20 @@ print(json.dumps(out))
     assert json.loads(done.stdout) == run
 
 
+def update(sha: Any, batch: dict[str, Any]) -> None:
+    """Take in a batch bit for bit."""
+    for name in sorted(batch):
+        values = batch[name] if isinstance(batch[name], list) else [batch[name]]
+        for array in values:
+            sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            sha.update(array.tobytes())
+
+
 def digest(loader: DataLoader, count: int) -> str:
-    """Of the next batches, bit for bit."""
+    """Of the next batches."""
     sha = hashlib.sha256()
     for batch in loader.take(count):
-        for name in sorted(batch):
-            values = batch[name] if isinstance(batch[name], list) else [batch[name]]
-            for array in values:
-                sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
-                sha.update(array.tobytes())
+        update(sha, batch)
     return sha.hexdigest()
 
 
@@ -146,8 +157,11 @@ def doubled(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
 @pytest.mark.parametrize("transform", [None, doubled])
 def test_a_thousand_batches_are_the_same_however_they_are_made(streams: Any, transform: Any) -> None:
     options = {} if transform is None else {"transform": transform}
-    digests = set()
-    for workers, prefetch in ((1, 1), (3, 8), (16, 1), (16, 8)):
+    expected = hashlib.sha256()
+    for step in range(1000):
+        indices = Sampler(COUNT, 5, 2).batch_at(step)
+        batch = {name: stream[indices] for name, stream in streams.items()}
+        update(expected, batch if transform is None else transform(batch, rng=generator(42, step, 0)))
+    for workers, prefetch in itertools.product((1, 3, 16), (1, 8)):
         with DataLoader(streams, workers, 5, prefetch, **options) as loader:
-            digests.add(digest(loader, 1000))
-    assert len(digests) == 1
+            assert digest(loader, 1000) == expected.hexdigest()

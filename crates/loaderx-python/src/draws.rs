@@ -115,8 +115,8 @@ impl Draws {
     }
 }
 
-/// What was drawn as arrays.
+/// What was drawn as arrays that own their memory.
 pub(crate) fn shown(py: Python<'_>, drawn: zloader::Drawn) -> Drawn<'_> {
-    let sources = drawn.sources.map(|sources| PyArray1::from_vec(py, sources));
-    (PyArray1::from_vec(py, drawn.indices), sources)
+    let sources = drawn.sources.map(|sources| PyArray1::from_slice(py, &sources));
+    (PyArray1::from_slice(py, &drawn.indices), sources)
 }

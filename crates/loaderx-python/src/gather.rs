@@ -146,4 +146,3 @@ fn stream(components: &[Component<'_>]) -> PyResult<(Option<Item>, Stream)> {
     let item = Item { dtype: dtype.clone_ref(py), shape: shape.clone() };
     Ok((Some(item), Stream::Rows { stores, row }))
 }
-

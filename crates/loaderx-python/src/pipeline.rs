@@ -65,6 +65,11 @@ impl Pipeline {
         }
     }
 
+    /// Let go of all steps below `step`: those that are ready are freed, and none of them is begun any more.
+    fn forget(&self, py: Python<'_>, step: u64) {
+        py.detach(|| self.core.forget(step));
+    }
+
     /// Begin nothing more. Never waits, and may be called from anywhere, any number of times.
     fn stop(&self) {
         self.core.stop();

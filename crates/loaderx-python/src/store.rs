@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, dtype};
+use numpy::ndarray::ArrayView2;
+use numpy::{PyArray1, PyArray2, PyUntypedArray, ToPyArray, dtype};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use zrecord::{Io, Options, Verify};
@@ -229,13 +230,13 @@ impl Store {
     /// The bytes of each record, uint32, shape (n,). IndexError for an index out of range.
     fn lengths<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let idxs = idxs.as_slice()?;
-        Ok(PyArray1::from_vec(py, detached(py, || self.core.lengths(idxs))?))
+        Ok(PyArray1::from_slice(py, &detached(py, || self.core.lengths(idxs))?))
     }
 
     /// Rows of the `.shape` file, uint32, shape (n, 8); zeros where the store has none. IndexError as in `lengths`.
     fn shapes<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Bound<'py, PyArray2<u32>>> {
         let idxs = idxs.as_slice()?;
-        shape_rows(py, &detached(py, || self.core.shapes(idxs))?)
+        Ok(shape_rows(py, &detached(py, || self.core.shapes(idxs))?))
     }
 
     /// Give a store that keeps its shapes elsewhere a `.shape` table, and the schema that goes with it.
@@ -329,17 +330,17 @@ impl Drop for Store {
     }
 }
 
-/// Packed records as arrays.
+/// Packed records as arrays that own their memory.
 pub(crate) fn packed(py: Python<'_>, packed: zloader::Packed) -> PyResult<Packed<'_>> {
     let length = packed.values.len();
     let values = on(packed.values, &[length], &dtype::<u8>(py))?;
-    let shapes = packed.shapes.map(|shapes| shape_rows(py, &shapes)).transpose()?;
-    Ok((values, PyArray1::from_vec(py, packed.offsets), shapes))
+    let shapes = packed.shapes.map(|shapes| shape_rows(py, &shapes));
+    Ok((values, PyArray1::from_slice(py, &packed.offsets), shapes))
 }
 
-fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> PyResult<Bound<'py, PyArray2<u32>>> {
-    let numbers = shapes.iter().flat_map(|shape| shape.0).collect();
-    PyArray1::from_vec(py, numbers).reshape([shapes.len(), 8])
+fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> Bound<'py, PyArray2<u32>> {
+    let rows: Vec<[u32; 8]> = shapes.iter().map(|shape| shape.0).collect();
+    ArrayView2::from(rows.as_slice()).to_pyarray(py)
 }
 
 /// The options that creating and opening share.

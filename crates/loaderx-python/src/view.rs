@@ -1,4 +1,4 @@
-//! Arrays on memory that something else owns: a block of batch memory, another array, a chunk of a store.
+//! Arrays on memory that something else owns: another array, a chunk of a store.
 //!
 //! What could go wrong with the unsafe here: an array that outlives its memory, or that reaches beyond it. The owner becomes the array's
 //! base before anyone else sees the array, so it lives as long as the array or any view of it; the rest is the caller's promise.

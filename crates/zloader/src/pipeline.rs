@@ -158,6 +158,15 @@ impl Pipeline {
         }
     }
 
+    /// Let go of all steps below `step`: those that are ready are freed, and none of them is begun any more.
+    pub fn forget(&self, step: u64) {
+        if self.is_here() {
+            let forgotten = self.shared.lock().forget(step);
+            self.shared.room.notify_one();
+            drop(forgotten);
+        }
+    }
+
     /// The number of steps that are ready.
     #[must_use]
     pub fn ready(&self) -> usize {

@@ -3,14 +3,14 @@
 - `DataLoader`: the public class (`loader.py`). `Mixture`: several data sets in one (`mixture.py`).
 - What a step reads: `sources.py` (streams), `selection.py` (records), `ranks.py` (whose part).
 - What becomes of it: `plan.py`, `transforms.py`.
-- Who makes it: `making.py` (what all of them do), `native.py`, `threads.py`, `processes/`; `start.py` chooses.
+- Who makes it: `pipeline.py` (what all of them do), `native.py`, `threads.py`, `processes/`; `start.py` chooses.
 - How far ahead, and how the consumer waits: `waiting.py`, `window.py`. What can go wrong with workers: `errors.py`.
 - `state.py`: what a resume needs. `stats.py`: what is counted. `take.py`: loops of so many steps.
 """
 
-from loaderx.dataloader.errors import WorkerDiedError, WorkerError
+from loaderx.dataloader.errors import BatchTimeoutError, WorkerDiedError, WorkerError
 from loaderx.dataloader.loader import DataLoader
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.stats import Stats
 
-__all__ = ["DataLoader", "Mixture", "Stats", "WorkerDiedError", "WorkerError"]
+__all__ = ["BatchTimeoutError", "DataLoader", "Mixture", "Stats", "WorkerDiedError", "WorkerError"]

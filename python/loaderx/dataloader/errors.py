@@ -1,6 +1,10 @@
-"""Errors of a loader's workers."""
+"""Errors of a loader."""
 
 from __future__ import annotations
+
+
+class BatchTimeoutError(TimeoutError):
+    """No batch came within the loader's timeout. The next call waits for the same one."""
 
 
 class WorkerDiedError(RuntimeError):

@@ -8,20 +8,20 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader import arguments
-from loaderx.dataloader.errors import WorkerDiedError
-from loaderx.dataloader.making import JOIN_SECONDS, Making, Options, PipelineStopped, WorkerType
+from loaderx.dataloader.errors import BatchTimeoutError, WorkerDiedError
 from loaderx.dataloader.mixture import Mixture
+from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, Pipeline, PipelineStopped, WorkerType
 from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.ranks import checked_ranks
 from loaderx.dataloader.selection import MAX_STEP, select
 from loaderx.dataloader.sources import Ragged, Stream, sources_of
-from loaderx.dataloader.start import making
-from loaderx.dataloader.state import frame_of, position_from, state_of
+from loaderx.dataloader.start import pipeline_for
+from loaderx.dataloader.state import Position, frame_of, position_from, state_of
 from loaderx.dataloader.stats import Counts, Stats
 from loaderx.dataloader.take import Take
 from loaderx.dataloader.transforms import Transform, identity
@@ -40,10 +40,12 @@ class DataLoader(Closing):
     Batch s holds every stream at the indices of step s: `{name: values}`, an array (batch_size, *item_shape) for a dense stream, a list
     of arrays or a `Packed` for a ragged one, and then whatever `transform` makes of it. Batches come in the order of the steps, for every
     number and type of workers. They are made ahead by workers that start with the first `next()`: without a transform by native threads
-    that never hold the interpreter's lock, at most `prefetch_size` at a time; with one by native threads, and Python threads or processes
-    behind them, at most `num_workers + prefetch_size` begun or ready at a time.
+    that never hold the interpreter's lock, at most `prefetch_size` at a time. With one, by Python threads, at most
+    `num_workers + prefetch_size` begun or ready, behind native threads that have up to `num_workers` more gathered; or by processes that
+    gather for themselves, at most `num_workers + prefetch_size` begun or ready.
 
-    Arrays are writable, C-contiguous, the consumer's own, and those of stores begin at multiples of 64 bytes.
+    Arrays are writable, C-contiguous and the consumer's own. Those of dense streams, and the values of packed ones, begin at multiples of
+    64 bytes.
 
     An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
     the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
@@ -78,9 +80,9 @@ class DataLoader(Closing):
             hand arrays over in shared memory. Streams and transform must pickle.
         start_method: how worker processes begin: "forkserver" or "spawn". None: "forkserver" where there is one.
         ordered: whether batches come in the order of the steps. False: as they are ready, each once; the state then lists the steps that
-            were given out of turn.
+            were given out of turn, which is why it is for a world of one rank.
         on_error: "raise", or "skip" to pass over steps that raise an Exception, counted in `stats()`. Which they are is a function of
-            the steps alone. Each rank passes over its own.
+            the steps alone. Each rank passes over its own. When a thousand steps fail one after another, that is raised.
         prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
 
     Raises:
@@ -130,24 +132,27 @@ class DataLoader(Closing):
         sources = sources_of(streams)
         mixture = streams if isinstance(streams, Mixture) else None
         ranks = checked_ranks(rank, world_size, batch_size, bool(uneven))
+        if not self._ordered and ranks.world_size > 1:
+            raise ValueError(
+                f"ordered: expected True in a world of {ranks.world_size}, where a state is every rank's, found False"
+            )
         self._selection = select(sources, mixture, batch_size, arguments.mode(mode), seed, ranks, indices, weights)
         made_of = Transform(transform, seed, self._selection.places.start)
         self._plan = Plan(sources, self._selection, made_of, arguments.choice(ragged, "ragged", ("list", "packed")))
         self._frame = frame_of(sources, self._selection)
         self._turn = threading.Lock()
         self._process = os.getpid()
-        self._making: Making | None = None
+        self._pipeline: Pipeline | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._closed = False
-        self._step = integer(step, "step", maximum=MAX_STEP)
-        self._seen: set[int] = set()
+        self._position = Position(integer(step, "step", maximum=MAX_STEP))
         self._counts = Counts()
 
     @property
     def step(self) -> int:
         """The first step that `next()` has not given; what was made ahead does not count."""
-        return self._step
+        return self._position.step
 
     @property
     def length(self) -> int:
@@ -206,93 +211,98 @@ class DataLoader(Closing):
         if self._process != os.getpid():
             self._wake_in_child()
         with self._turn:
-            for _ in range(MOST_SKIPPED):
-                if self._closed:
-                    raise StopIteration
-                if self._failure is not None:
-                    self._raise_failure()
+            if self._failure is not None:
+                raise self._as_raised()
+            before, skipped = self._position, self._counts.skipped
+            try:
                 made = self._next_made()
                 if made.error is None:
                     return self._counts.delivered(made)
-                if not self._skips(made.error):
-                    self._failure = made.error, made.error.__traceback__
-                    del made  # the error's traceback will hold this frame
-                    self._stop()
-                    self._raise_failure()
-                self._counts.skipped += 1
-                error = made.error
-                del made
-            raise RuntimeError(
-                f"step {self._step}: the last {MOST_SKIPPED} steps failed, and none is skipped any more"
-            ) from error
+            except (StopIteration, BatchTimeoutError):
+                raise
+            except BaseException:
+                # A signal's handler raised it. What this call did not return is made again.
+                self._stop()
+                self._position, self._counts.skipped = before, skipped
+                raise
+            self._failure = made.error, made.error.__traceback__
+            del made  # the error's traceback will hold this frame
+            self._stop()
+            raise self._as_raised()
 
     def _next_made(self) -> Made:
-        """What came of the next step that was not given yet; from here on it counts as given, unless it fails for good."""
-        before = self._step, set(self._seen)
-        try:
-            return self._wait()
-        except KeyboardInterrupt:
-            # Its batch may have been taken from the pipeline just before: what this call did not return is made again.
-            self._stop()
-            self._step, self._seen = before
-            raise
+        """What came of the next step that is not passed over. It counts as given from here on, unless it failed."""
+        for _ in range(MOST_SKIPPED):
+            step, made = self._next_result()
+            if made.error is None:
+                self._pass(step)
+                return made
+            if not self._skips(made.error):
+                return made
+            self._counts.skipped += 1
+            self._pass(step)
+        too_many = RuntimeError(f"step {self.step}: the last {MOST_SKIPPED} steps failed, and none is skipped any more")
+        too_many.__cause__ = made.error
+        return Made(None, too_many)
 
-    def _wait(self) -> Made:
+    def _next_result(self) -> tuple[int, Made]:
+        """The next step that was not given yet, and what came of it."""
         while True:
+            if self._closed:
+                raise StopIteration
             pipeline = self._running()
             started = time.perf_counter()
             try:
                 # Not too far beyond a step that takes long: the state lists what was given before it.
-                if self._ordered or len(self._seen) >= MOST_SEEN:
-                    step, made = self._step, pipeline.wait(self._step, self._timeout)
+                if self._ordered or len(self._position.seen) >= MOST_SEEN:
+                    step, made = self.step, pipeline.wait(self.step, self._timeout)
                 else:
                     step, made = pipeline.wait_any(self._timeout)
             except PipelineStopped:
                 raise StopIteration from None
             self._counts.wait_seconds += time.perf_counter() - started
-            given = step in self._seen or step < self._step
-            if made.error is None or given or self._skips(made.error):
-                self._pass(step)
-                pipeline.release(step)
-            if not given:
-                return made
+            if not self._position.has(step):  # else it was given before the state was saved
+                return step, made
+            pipeline.release(step)
+
+    def _pass(self, step: int) -> None:
+        """Count `step` as given."""
+        self._position = self._position.past(step)
+        if self._pipeline is not None:
+            self._pipeline.release(step)
 
     def _skips(self, error: BaseException) -> bool:
         """Whether to pass over a step with this error. A worker that died says nothing about its step."""
         return self._skips_errors and isinstance(error, Exception) and not isinstance(error, WorkerDiedError)
 
-    def _pass(self, step: int) -> None:
-        """Count `step` as given."""
-        self._seen.add(step)
-        while self._step in self._seen:
-            self._seen.discard(self._step)
-            self._step += 1
-
-    def _running(self) -> Making:
-        if self._making is None:
-            pipeline = making(self._plan, self._step, self._options)
+    def _running(self) -> Pipeline:
+        if self._pipeline is None:
+            pipeline = pipeline_for(self._plan, self.step, self._options)
+            pipeline.start()
             finalizer = weakref.finalize(self, pipeline.stop)
             finalizer.atexit = False  # the pipelines see to that themselves
-            pipeline.start()
-            self._making, self._finalizer = pipeline, finalizer
+            self._pipeline, self._finalizer = pipeline, finalizer
             if self._closed:  # by another thread, just now
                 self._stop()
             return pipeline
-        return self._making
+        return self._pipeline
 
-    def _raise_failure(self) -> NoReturn:
+    def _as_raised(self) -> BaseException:
+        """The failure, each time as the first time."""
         assert self._failure is not None
         error, traceback = self._failure
         if isinstance(error, StopIteration):
-            raise RuntimeError(f"step {self._step}: StopIteration was raised while the batch was made") from error
-        raise error.with_traceback(traceback)
+            ended = RuntimeError(f"step {self.step}: StopIteration was raised while the batch was made")
+            ended.__cause__ = error
+            return ended
+        return error.with_traceback(traceback)
 
-    def _stop(self) -> Making | None:
+    def _stop(self) -> Pipeline | None:
         """Let the workers end; what they made is dropped."""
-        pipeline, self._making = self._making, None
-        if self._finalizer is not None:
-            self._finalizer.detach()
-            self._finalizer = None
+        pipeline, self._pipeline = self._pipeline, None
+        finalizer, self._finalizer = self._finalizer, None
+        if finalizer is not None:
+            finalizer.detach()
         if pipeline is not None:
             pipeline.stop()
         return pipeline
@@ -305,23 +315,21 @@ class DataLoader(Closing):
 
     def seek(self, step: int) -> None:
         """Let `step`, counted from 0, be the next one. Costs the same for every step."""
-        self._go_to(integer(step, "step", maximum=MAX_STEP), set())
+        self._go_to(Position(integer(step, "step", maximum=MAX_STEP)))
 
-    def _go_to(self, step: int, seen: set[int]) -> None:
+    def _go_to(self, position: Position) -> None:
         if self._process != os.getpid():
             self._wake_in_child()
         with self._turn:
-            if step != self._step or seen != self._seen or self._failure is not None:
+            if position != self._position or self._failure is not None:
                 self._stop()
                 self._failure = None
-                self._step, self._seen = step, seen
+                self._position = position
 
     def batch_at(self, step: int) -> Any:
         """The batch of any step, wherever the loader stands, made now and by the caller. Raises what making it raises."""
-        made = self._plan.make(integer(step, "step", maximum=MAX_STEP))
-        if made.error is not None:
-            raise made.error
-        return made.batch
+        plan = self._plan
+        return plan.apply(plan.gather.make(integer(step, "step", maximum=MAX_STEP))).batch
 
     def take(self, count: int) -> Take:
         """The next `count` batches, as an iterator that has a length: for loops of so many steps, and for progress bars."""
@@ -329,12 +337,12 @@ class DataLoader(Closing):
 
     def stats(self) -> Stats:
         """What was counted since the loader was made: where the time goes."""
-        pipeline = self._making
+        pipeline = self._pipeline
         return self._counts.stats(0 if pipeline is None else pipeline.ready)
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to go on exactly here: plain numbers and names, fit for JSON, the same on every rank."""
-        return state_of(self._frame, self._step, self._seen)
+        return state_of(self._frame, self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken, in another process, on another rank or in another world too. Costs the same for every step.
@@ -344,7 +352,7 @@ class DataLoader(Closing):
             ValueError: fields unknown or missing, or one (seed, mode, batch_size, the data's fingerprint, ...) that is not this loader's.
                 Where the data has changed on purpose, `seek(state["step"])` goes on regardless.
         """
-        self._go_to(*position_from(state, self._frame))
+        self._go_to(position_from(state, self._frame))
 
     def close(self) -> None:
         """Stop the workers and drop what they made. Closing twice is fine."""
@@ -364,7 +372,7 @@ class DataLoader(Closing):
         return True  # without this, truth would ask for the length
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"step={self._step}"
+        state = "closed" if self._closed else f"step={self.step}"
         ranks = "" if self.world_size == 1 else f"rank={self.rank}, world_size={self.world_size}, "
         return (
             f"DataLoader(streams={self._plan.sources.names}, length={self.length}, batch_size={self.batch_size}, {ranks}"

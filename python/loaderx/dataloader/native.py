@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loaderx import _core
-from loaderx.dataloader.making import Options, PipelineStopped, running
+from loaderx.dataloader.errors import BatchTimeoutError
+from loaderx.dataloader.pipeline import Options, PipelineStopped, running
 from loaderx.dataloader.plan import Made, Plan
 
 
@@ -15,6 +16,7 @@ class Native:
 
     def __init__(self, plan: Plan, first_step: int, options: Options) -> None:
         self._plan = plan
+        self._next = first_step
         self._core = _core.Pipeline(plan.gather, first_step, options.workers, options.ahead, options.memory)
 
     def start(self) -> None:
@@ -22,18 +24,30 @@ class Native:
         running.add(self)
 
     def wait(self, step: int, timeout: float | None) -> Made:
-        """What came of `step`, which is handed over once. PipelineStopped if the pipeline stops, TimeoutError after `timeout` seconds."""
-        return self._taken(step, timeout)[1]
+        """What came of `step`, which is handed over once. For consumers that have all steps before it.
+
+        Raises:
+            PipelineStopped: the pipeline stops, or did.
+            BatchTimeoutError: nothing came within `timeout` seconds.
+        """
+        if step != self._next:
+            self._core.forget(step)
+        made = self._taken(step, timeout)[1]
+        self._next = step + 1
+        return made
 
     def wait_any(self, timeout: float | None) -> tuple[int, Made]:
-        """The lowest step of which something came, and that; else the first that comes."""
+        """The lowest step of which something came, and that; else the first that comes. Raises as `wait` does."""
         return self._taken(None, timeout)
 
     def _taken(self, step: int | None, timeout: float | None) -> tuple[int, Made]:
-        gathered = self._core.take(step, timeout)
+        try:
+            gathered = self._core.take(step, timeout)
+        except TimeoutError as error:
+            raise BatchTimeoutError(str(error)) from None
         if gathered is None:
             raise PipelineStopped
-        return gathered.step, self._plan.finish(gathered)
+        return gathered.step, self._plan.hand_over(gathered)
 
     def release(self, step: int) -> None:
         """Nothing to do: it was handed over."""

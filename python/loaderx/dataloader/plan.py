@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from loaderx import _core
 from loaderx.arguments import add_note
 from loaderx.dataloader.selection import Selection
-from loaderx.dataloader.sources import Indices, Ragged, Sources, Stream, native, read
+from loaderx.dataloader.sources import Indices, Ragged, Sources, Stream, native, read, row_bytes
 from loaderx.dataloader.transforms import Transform
 from loaderx.dataset.packed import Packed, assembled
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import split
+from loaderx.zrecord import ZrecordError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,30 +47,66 @@ class Plan:
         self.gather = _core.Gather(self.selection.core, list(self._native.values()))
         """The native part of a step."""
 
+    @property
+    def expected_bytes(self) -> int:
+        """Bytes of a batch before its transform, as far as they are known: those of dense stores."""
+        count = len(self.selection.places)
+        return sum(count * row_bytes(self.sources.of(name)[0]) for name in self.sources.names)
+
     def make(self, step: int) -> Made:
-        """What comes of `step`. Raises nothing: whatever it is, it is the consumer's."""
-        return self.finish(self.gather.make(step))
+        """For workers: what comes of `step`. Raises nothing: whatever it is, it is the consumer's."""
+        try:
+            return self.apply(self.gather.make(step))
+        except BaseException as error:
+            return Made(None, error)
 
     def finish(self, gathered: _core.Made) -> Made:
-        """What comes of a step whose native part is done. Raises nothing."""
-        step, indices = gathered.step, gathered.indices
-        names = list(self._native)
-        if gathered.error is not None:
-            name = None if gathered.stream is None else names[gathered.stream]
-            return Made(None, noted(gathered.error, step, name, indices))
-        started = time.perf_counter()
-        name = None
+        """For workers: what comes of a step whose native part is done. Raises nothing."""
         try:
-            values = dict(zip(names, gathered.streams, strict=True))
-            batch = {}
-            for name in self.sources.names:
-                batch[name] = self._value(name, values.get(name), indices, gathered.sources)
-            name = None
-            read = time.perf_counter()
-            made = batch if self.transform.is_identity else self.transform(batch, step)
+            return self.apply(gathered)
         except BaseException as error:
-            return Made(None, noted(error, step, name, indices))
+            return Made(None, error)
+
+    def hand_over(self, gathered: _core.Made) -> Made:
+        """For the consumer's own thread: as `finish`, but what a signal raises meanwhile is no error of the step."""
+        if gathered.error is not None:
+            return Made(None, self._noted(gathered.error, gathered))
+        try:
+            return self.apply(gathered)
+        except (ZrecordError, MemoryError) as error:
+            return Made(None, error)
+
+    def apply(self, gathered: _core.Made) -> Made:
+        """The batch of a step whose native part is done. Raises whatever goes wrong, with a note of where."""
+        if gathered.error is not None:
+            raise self._noted(gathered.error, gathered)
+        started = time.perf_counter()
+        values = dict(zip(self._native, gathered.streams, strict=True))
+        batch = {}
+        for name in self.sources.names:
+            try:
+                batch[name] = self._value(name, values.get(name), gathered.indices, gathered.sources)
+            except BaseException as error:
+                self._noted(error, gathered, name)
+                raise
+        read = time.perf_counter()
+        try:
+            made = batch if self.transform.is_identity else self.transform(batch, gathered.step)
+        except BaseException as error:
+            self._noted(error, gathered)
+            raise
         return Made(made, None, gathered.gather_seconds + read - started, time.perf_counter() - read)
+
+    def _noted(self, error: BaseException, gathered: _core.Made, stream: str | None = None) -> BaseException:
+        """The error, with a note of where it happened."""
+        if stream is None and gathered.stream is not None:
+            stream = list(self._native)[gathered.stream]
+        indices = gathered.indices
+        shown = ", ".join(map(str, indices[:SHOWN].tolist()))
+        more = "" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)"
+        where = "" if stream is None else f", in stream {stream!r}"
+        add_note(error, f"at step {gathered.step} of the DataLoader{where}, records [{shown}{more}]")
+        return error
 
     def _value(self, name: str, value: Any, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
         """The part of a batch that is called `name`; `value` is what the native gather gave, None if it has no such stream."""
@@ -101,12 +138,3 @@ class Plan:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._find_readers()
-
-
-def noted(error: BaseException, step: int, stream: str | None, indices: Indices) -> BaseException:
-    """The error, with a note of where it happened."""
-    shown = ", ".join(map(str, indices[:SHOWN].tolist()))
-    more = "" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)"
-    where = "" if stream is None else f", in stream {stream!r}"
-    add_note(error, f"at step {step} of the DataLoader{where}, records [{shown}{more}]")
-    return error

@@ -49,9 +49,15 @@ def checked_ranks(rank: int | None, world_size: int | None, batch_size: int, une
 def found_ranks() -> Ranks:
     """What a framework that this process already uses says. None is imported, and none is initialised, by asking."""
     torch: Any = sys.modules.get("torch.distributed")
-    if torch is not None and torch.is_available() and torch.is_initialized():
+    if says(torch, "is_available") and says(torch, "is_initialized"):
         return Ranks(torch.get_rank(), torch.get_world_size())
     jax: Any = sys.modules.get("jax")
-    if jax is not None and jax.distributed.is_initialized():
+    if says(getattr(jax, "distributed", None), "is_initialized"):
         return Ranks(jax.process_index(), jax.process_count())
     return Ranks(0, 1)
+
+
+def says(module: Any, question: str) -> bool:
+    """What a function without arguments answers; no, where a module is missing, half imported or of another age."""
+    function = getattr(module, question, None)
+    return function is not None and bool(function())

@@ -43,6 +43,7 @@ class Selection:
         self._tables, self._weights = tables, weights
         self._schedule = None if mixture is None else mixture.weights_by_step(self.lengths)
         self._exact = mixture is not None and mixture.exact
+        self._labels = sources.labels
         self.core = self._native()
 
     def _native(self) -> _core.Draws:
@@ -60,16 +61,12 @@ class Selection:
         """The places of this rank in the batch."""
         return self.ranks.places(self.batch_size)
 
-    def draw(self, step: int) -> tuple[Indices, npt.NDArray[np.uint32] | None]:
-        """The records of a step that are this rank's, in the order of the batch, and of a mixture which data set each is of."""
-        return self.core.draw(step)
-
     def digest(self) -> str | None:
         """What tells one choice of records from another; None where all of one data set are drawn alike."""
         tables = [table for table in self._tables if table is not None]
         if self._schedule is None and self._weights is None and not tables:
             return None
-        digest = hashlib.blake2b(repr((self._schedule, self._exact)).encode(), digest_size=8)
+        digest = hashlib.blake2b(repr((self._labels, self._schedule, self._exact)).encode(), digest_size=8)
         for table in self._tables:
             digest.update(b"all" if table is None else b"some" + np.uint64(len(table)).tobytes())
             digest.update(b"" if table is None else table.data)

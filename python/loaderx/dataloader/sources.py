@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -134,6 +135,11 @@ def native(streams: list[Stream]) -> list[Rows | Store] | None:
     return readers
 
 
+def row_bytes(stream: Stream) -> int:
+    """The bytes of each record, 0 where they are not known."""
+    return stream.dtype.itemsize * math.prod(stream.item_shape) if isinstance(stream, DenseDataset) else 0
+
+
 def read(streams: list[Stream], ragged: Ragged, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
     """Records `indices` of the streams that `sources` says, through Python."""
     if sources is None or not len(indices):
@@ -142,7 +148,9 @@ def read(streams: list[Stream], ragged: Ragged, indices: Indices, sources: npt.N
     for number in np.unique(sources).tolist():
         places = np.flatnonzero(sources == number)
         parts[number] = places, read_one(streams[number], "list", indices[places])
-    return merged(parts, len(indices), ragged)
+    batch = merged(parts, len(indices))
+    is_ragged = ragged == "packed" and isinstance(streams[0], RaggedDataset)
+    return packed(batch) if is_ragged else batch
 
 
 def read_one(stream: Stream, ragged: Ragged, indices: Indices) -> Any:
@@ -152,10 +160,16 @@ def read_one(stream: Stream, ragged: Ragged, indices: Indices) -> Any:
     return stream.__getitems__(indices)
 
 
-def merged(parts: Mapping[int, tuple[npt.NDArray[np.intp], Any]], count: int, ragged: Ragged) -> Any:
-    """One batch of the record sets of several streams, each with its places."""
+def merged(parts: Mapping[int, tuple[npt.NDArray[np.intp], Any]], count: int) -> Any:
+    """One batch of the record sets of several streams, each with its places. ValueError for arrays that don't fit together."""
     if all(isinstance(records, np.ndarray) for _, records in parts.values()):
         _, first = next(iter(parts.values()))
+        for _, records in parts.values():
+            if records.dtype != first.dtype or records.shape[1:] != first.shape[1:]:
+                expected, found = f"{first.dtype} {first.shape[1:]}", f"{records.dtype} {records.shape[1:]}"
+                raise ValueError(
+                    f"records of one stream in several data sets: expected {expected} in all, found {found}"
+                )
         rows = np.empty((count, *first.shape[1:]), first.dtype)
         for places, records in parts.values():
             opaque(rows)[places] = opaque(records)
@@ -164,7 +178,7 @@ def merged(parts: Mapping[int, tuple[npt.NDArray[np.intp], Any]], count: int, ra
     for places, records in parts.values():
         for place, record in zip(places.tolist(), records, strict=True):
             batch[place] = record
-    return packed(batch) if ragged == "packed" else batch
+    return batch
 
 
 def packed(records: list[npt.NDArray[Any]]) -> Packed:

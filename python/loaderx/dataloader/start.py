@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from loaderx.dataloader.making import Making, Options
 from loaderx.dataloader.native import Native
+from loaderx.dataloader.pipeline import Options, Pipeline
 from loaderx.dataloader.plan import Plan
 from loaderx.dataloader.threads import Threads
 
 
-def making(plan: Plan, step: int, options: Options) -> Making:
+def pipeline_for(plan: Plan, step: int, options: Options) -> Pipeline:
     """A pipeline that begins at `step`. It is not started yet."""
     if options.worker_type == "process":
         from loaderx.dataloader.processes import Processes  # it takes longer to import than most programs need it

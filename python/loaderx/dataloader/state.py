@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from loaderx.arguments import integer
 from loaderx.dataloader.selection import MAX_STEP, Selection
@@ -12,6 +13,8 @@ from loaderx.sampler import ORDER_VERSION
 
 VERSION = 2
 """Of the fields below."""
+
+MOST_NUMBERS = 16
 
 
 def frame_of(sources: Sources, selection: Selection) -> dict[str, Any]:
@@ -23,20 +26,51 @@ def frame_of(sources: Sources, selection: Selection) -> dict[str, Any]:
         "mode": int(selection.mode),
         "batch_size": selection.batch_size,
         "fingerprint": {
-            "length": sources.lengths,
+            "length": short(sources.lengths),
             "schema": sources.schema(),
-            "generation": sources.generations(),
+            "generation": short(sources.generations()),
             "selection": selection.digest(),
         },
     }
 
 
-def state_of(frame: Mapping[str, Any], step: int, seen: set[int]) -> dict[str, Any]:
-    """The state in which `step` is the first that the consumer has not seen, and `seen` those after it that it has (ordered=False)."""
+def short(numbers: list[int]) -> list[int] | str:
+    """The numbers, or a digest where they are many: a state is small."""
+    if len(numbers) <= MOST_NUMBERS:
+        return numbers
+    return hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
+
+
+class Position(NamedTuple):
+    """Where a loader stands."""
+
+    step: int
+    """The first step that the consumer has not seen."""
+    seen: frozenset[int] = frozenset()
+    """Those after it that it has."""
+
+    def has(self, step: int) -> bool:
+        """Whether the consumer has seen `step`."""
+        return step < self.step or step in self.seen
+
+    def past(self, step: int) -> Position:
+        """The position when `step` is seen as well."""
+        if step == self.step and not self.seen:
+            return Position(step + 1)
+        seen, first = {*self.seen, step}, self.step
+        while first in seen:
+            seen.discard(first)
+            first += 1
+        return Position(first, frozenset(seen))
+
+
+def state_of(frame: Mapping[str, Any], position: Position) -> dict[str, Any]:
+    """The state of that position."""
+    step, seen = position
     return {**frame, "fingerprint": dict(frame["fingerprint"]), "step": step, "seen": sorted(seen)}
 
 
-def position_from(state: Mapping[str, Any], frame: Mapping[str, Any]) -> tuple[int, set[int]]:
+def position_from(state: Mapping[str, Any], frame: Mapping[str, Any]) -> Position:
     """Where `state` stands.
 
     Raises:
@@ -52,7 +86,8 @@ def position_from(state: Mapping[str, Any], frame: Mapping[str, Any]) -> tuple[i
     step = integer(state["step"], "state: step", maximum=MAX_STEP)
     if not isinstance(state["seen"], (list, tuple)):
         raise TypeError(f"state: seen: expected a list of steps, found {state['seen']!r}")
-    return step, {integer(seen, "state: seen", minimum=step + 1, maximum=MAX_STEP) for seen in state["seen"]}
+    seen = frozenset(integer(seen, "state: seen", minimum=step + 1, maximum=MAX_STEP) for seen in state["seen"])
+    return Position(step, seen)
 
 
 def check_fields(found: Mapping[str, Any], expected: list[str], what: str) -> None:

@@ -13,9 +13,10 @@ import time
 from queue import SimpleQueue
 
 from loaderx import _core
-from loaderx.dataloader.making import JOIN_SECONDS, Options, running
-from loaderx.dataloader.plan import Plan
+from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, running
+from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.waiting import Waiting
+from loaderx.dataloader.window import Window
 
 
 class Threads(Waiting):
@@ -25,10 +26,12 @@ class Threads(Waiting):
     """
 
     def __init__(self, plan: Plan, first_step: int, options: Options) -> None:
-        super().__init__(first_step, options)
+        # Half of the memory is for what is gathered, half for what became of it.
+        half = options.memory // 2
+        super().__init__(first_step, Window(options, half, plan.expected_bytes))
         self.plan = plan
         self.tickets: SimpleQueue[int | None] = SimpleQueue()
-        self._feed = _core.Pipeline(plan.gather, first_step, options.workers, options.workers, options.memory)
+        self._feed = _core.Pipeline(plan.gather, first_step, options.workers, options.workers, half)
         self._threads = [
             threading.Thread(target=work, args=(self,), name=f"loaderx-{i}", daemon=True)
             for i in range(options.workers)
@@ -50,7 +53,11 @@ class Threads(Waiting):
 
     def make(self, step: int) -> None:
         """For workers. Nothing of the step stays referenced by the thread afterwards."""
-        gathered = self._feed.take(step, None)
+        try:
+            gathered = self._feed.take(step, None)
+        except BaseException as error:  # memory ran out, or the steps have ended
+            self.arrived(step, Made(None, error))
+            return
         if gathered is not None:
             self.arrived(step, self.plan.finish(gathered))
 

@@ -17,23 +17,24 @@ import time
 from abc import ABC, abstractmethod
 from queue import Empty, SimpleQueue
 
-from loaderx.dataloader.making import Options, PipelineStopped
+from loaderx.dataloader.errors import BatchTimeoutError
+from loaderx.dataloader.pipeline import PipelineStopped
 from loaderx.dataloader.plan import Made
 from loaderx.dataloader.window import Window
 
 
 class Waiting(ABC):
-    """Steps from `first_step` on, of which at most so many are begun or done and not yet taken as workers and options allow.
+    """Steps from `first_step` on, of which at most so many are begun or done and not yet taken as the window allows.
 
     One consumer waits at a time.
     """
 
-    def __init__(self, first_step: int, options: Options) -> None:
+    def __init__(self, first_step: int, window: Window) -> None:
         self.stopped = False
         self.process = os.getpid()
         self.results: dict[int, Made] = {}
         self.arrivals: SimpleQueue[None] = SimpleQueue()
-        self.window = Window(options.workers + options.ahead, options.memory)
+        self.window = window
         self._issued = first_step
         # Released were all steps below `_low`, and those of `_above` that follow it.
         self._low = first_step
@@ -56,7 +57,7 @@ class Waiting(ABC):
 
         Raises:
             PipelineStopped: the pipeline stops, or did.
-            TimeoutError: nothing came within `timeout` seconds.
+            BatchTimeoutError: nothing came within `timeout` seconds.
         """
         # An interrupt may have kept the consumer from releasing the one before.
         for left_over in range(self._low, step):
@@ -69,7 +70,7 @@ class Waiting(ABC):
             if made is not None:
                 return made
             if not self._arrival(deadline) and step not in self.results:
-                raise TimeoutError(f"step {step}: no batch within {timeout} s")
+                raise BatchTimeoutError(f"step {step}: no batch within {timeout} s")
 
     def wait_any(self, timeout: float | None) -> tuple[int, Made]:
         """A step and what came of it: the lowest that is ready, or else the first that comes. For consumers that take them in any order.
@@ -87,7 +88,7 @@ class Waiting(ABC):
             if lost is not None and (made := self.lost(lost)) is not None:
                 return lost, made
             if not self._arrival(deadline) and not self.results:
-                raise TimeoutError(f"no batch within {timeout} s")
+                raise BatchTimeoutError(f"no batch within {timeout} s")
 
     def _arrival(self, deadline: float | None) -> bool:
         """Wait until something may have changed. False if the time is over before."""
@@ -124,7 +125,8 @@ class Waiting(ABC):
 
     def arrived(self, step: int, made: Made) -> None:
         """For makers: what came of a step."""
-        self.window.saw(made.batch)
+        if made.error is None:
+            self.window.saw(made.batch)
         if not self.stopped:
             self.results[step] = made
             self.arrivals.put(None)

@@ -18,13 +18,14 @@ class IterableLoader(torch.utils.data.IterableDataset):
         loader = StatefulDataLoader(dataset, batch_size=None)
 
     The loader's own threads make batches ahead, so `num_workers=0` is the right number, and 1 where transforms need a process.
-    Of n > 1 workers each makes every n-th step, without threads of its own.
+    Of n > 1 workers each makes every n-th step, without threads of its own; they know no `timeout` and skip nothing.
 
     The state that `StatefulDataLoader.state_dict()` has of each worker is the loader's own. It goes on at the same batch, with the same
     number of workers. To go on with another number: `seek`.
 
     Args:
-        make: makes the loader, in the process where it is used. It must pickle where workers are not forked.
+        make: makes the loader, in the process where it is used. It must pickle where workers are not forked. A worker knows nothing of
+            `torch.distributed`: give the loader its `rank` and `world_size`.
         step: the first step.
     """
 

@@ -23,6 +23,8 @@ pub(super) struct State {
     /// The first step that isn't begun. Behind [`MAX_STEP`] comes one more, whose result is the error that ends the steps.
     next: u64,
     begun: BTreeSet<u64>,
+    /// Steps below are wanted by nobody.
+    floor: u64,
     ready: BTreeMap<u64, Made>,
     ready_bytes: u64,
     /// Bytes of a step, as far as is known.
@@ -41,6 +43,7 @@ impl State {
             bytes: limits.bytes,
             next: first_step,
             begun: BTreeSet::new(),
+            floor: first_step,
             ready: BTreeMap::new(),
             ready_bytes: 0,
             largest: expected,
@@ -95,11 +98,13 @@ impl State {
     /// Enter what came of a step; it is returned if nobody wants it any more.
     pub(super) fn finish(&mut self, made: Made) -> Option<Made> {
         self.begun.remove(&made.step);
-        if self.stopped {
+        let bytes = made.bytes();
+        if made.batches.is_ok() {
+            self.largest = Some(self.largest.unwrap_or(0).max(bytes));
+        }
+        if self.stopped || made.step < self.floor {
             return Some(made);
         }
-        let bytes = made.bytes();
-        self.largest = Some(self.largest.unwrap_or(0).max(bytes));
         self.ready_bytes = self.ready_bytes.saturating_add(bytes);
         self.ready.insert(made.step, made)
     }
@@ -129,6 +134,17 @@ impl State {
             return Err(Error::InvalidArgument(why));
         }
         Ok(None)
+    }
+
+    /// Steps below are wanted by nobody any more: none of them is begun from here on, and those that are ready are returned.
+    pub(super) fn forget(&mut self, below: u64) -> BTreeMap<u64, Made> {
+        self.floor = self.floor.max(below);
+        self.next = self.next.max(below.min(MAX_STEP + 1));
+        let kept = self.ready.split_off(&self.floor);
+        let forgotten = std::mem::replace(&mut self.ready, kept);
+        let bytes = forgotten.values().fold(0, |bytes: u64, made| bytes.saturating_add(made.bytes()));
+        self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
+        forgotten
     }
 
     pub(super) fn no_longer_waits(&mut self, wanted: Wanted) {

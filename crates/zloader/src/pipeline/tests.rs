@@ -118,7 +118,7 @@ proptest! {
 }
 
 /// Counts what is begun or ready but not taken, and the most that ever was.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Load {
     now: AtomicUsize,
     most: AtomicUsize,
@@ -180,6 +180,48 @@ fn bytes_are_bounded() {
         assert_eq!(pipeline.ready(), most);
         assert_eq!(load.most.load(Ordering::SeqCst), most, "{expected:?} {bytes}");
     }
+}
+
+#[test]
+fn steps_that_nobody_wants_make_room() {
+    let pipeline = start(2, 4, 0, |step| {
+        pause(hash(step) % 200);
+        Ok(8)
+    });
+    until(|| pipeline.ready() == 4);
+    pipeline.forget(3);
+    until(|| pipeline.ready() == 4);
+    assert!(pipeline.take(2, soon()).is_err());
+    assert_eq!(made(pipeline.take(3, soon())).step, 3);
+    // Beyond what is begun, and among what is being made.
+    for step in [1_000, 1_001, 1_005, 1_009] {
+        pipeline.forget(step);
+        assert_eq!(made(pipeline.take(step, soon())).step, step);
+    }
+    pipeline.forget(5);
+    assert_eq!(made(pipeline.take_any(soon())).step, 1_010);
+    pipeline.forget(u64::MAX);
+    assert!(pipeline.take(MAX_STEP, soon()).is_err());
+}
+
+#[test]
+fn the_size_of_a_step_that_failed_tells_nothing() {
+    let load = Arc::new(Load::default());
+    let begun = Arc::clone(&load);
+    let work = move |step| {
+        begun.more();
+        pause(200);
+        if step < 3 { Err(Error::InvalidArgument("no such step".to_owned())) } else { Ok(100) }
+    };
+    let limits = Limits { workers: 8, ahead: 8, bytes: 250 };
+    let pipeline =
+        Pipeline::start_making(Box::new(Fake { work: Box::new(work), expected: None }), limits, 0).unwrap();
+    for step in 0..20 {
+        until(|| pipeline.ready() > 0);
+        load.now.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(made(pipeline.take(step, soon())).step, step);
+    }
+    assert!(load.most.load(Ordering::SeqCst) <= 3, "{load:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from loaderx.dataloader.making import JOIN_SECONDS, Options, running
+from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, running
 from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.processes import memory
 from loaderx.dataloader.processes.channel import Greeting, Leash
@@ -19,6 +19,7 @@ from loaderx.dataloader.processes.reader import read
 from loaderx.dataloader.processes.sending import pickled
 from loaderx.dataloader.processes.starting import method
 from loaderx.dataloader.waiting import Waiting
+from loaderx.dataloader.window import Window
 
 TERM_SECONDS = 1.0
 """How long a worker that was told to end has for it, before it is killed."""
@@ -37,7 +38,7 @@ class Processes(Waiting):
     def __init__(self, plan: Plan, first_step: int, options: Options) -> None:
         if not hasattr(socket, "send_fds"):
             raise OSError("worker_type='process': this system can't share memory that has no name; use 'thread'")
-        super().__init__(first_step, options)
+        super().__init__(first_step, Window(options, options.memory, plan.expected_bytes))
         workers, window = options.workers, self.window.most
         self.plan = plan
         self._pickled = pickled(plan)

@@ -29,7 +29,7 @@ class PipelineStopped(Exception):  # noqa: N818 - it tells the consumer to end, 
     """The pipeline was stopped while its consumer waited."""
 
 
-class Making(Protocol):
+class Pipeline(Protocol):
     """Batches of the steps from some first one on, made ahead. None of its methods but `join` blocks for long without being asked to."""
 
     def start(self) -> None:
@@ -58,7 +58,7 @@ class Making(Protocol):
         ...
 
 
-running: WeakSet[Making] = WeakSet()
+running: WeakSet[Pipeline] = WeakSet()
 """What has to be stopped when the program ends."""
 
 
