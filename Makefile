@@ -58,8 +58,8 @@ test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of 
 
 FRAMEWORKS := build/frameworks
 # Apart from one another: a process with JAX in it must not fork, and grain's shared memory is cleared away whenever Python likes.
-TORCH_TESTS := $(addprefix python/tests/test_,distributed.py stateful.py torch.py torch_device.py)
-JAX_TESTS := $(addprefix python/tests/test_,frameworks.py jax.py)
+TORCH_TESTS := $(addprefix python/tests/test_,distributed.py interchange_torch.py stateful.py torch.py torch_device.py)
+JAX_TESTS := $(addprefix python/tests/test_,frameworks.py interchange_jax.py jax.py)
 .PHONY: test-frameworks test-torch
 test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU, in an environment of their own (2 GB on disk)
 	LOADERX_REQUIRE_FRAMEWORKS=1 $(FRAMEWORKS)/bin/python -m pytest $(TORCH_TESTS)
@@ -68,6 +68,18 @@ test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU,
 
 test-torch: build $(VENV)/.torch ## the tests of PyTorch with its own wheel, also on a GPU (5 GB on disk)
 	$(BIN)/pytest $(TORCH_TESTS)
+
+# The oldest NumPy that is supported has no wheels for Python 3.13 and newer.
+OLD_NUMPY := build/old-numpy
+OLD_NUMPY_TESTS := $(addprefix python/tests/test_,convert.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
+	index.py interchange.py ragged.py schema.py)
+.PHONY: test-old-numpy
+test-old-numpy: build ## dtypes and datasets under NumPy 1.26, in an environment of its own
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then set -ex; \
+	    test -e $(OLD_NUMPY)/.made || { $(BIN)/python -m venv --without-pip --clear $(OLD_NUMPY); \
+	        $(BIN)/python -m pip --python $(OLD_NUMPY)/bin/python install --group old-numpy; touch $(OLD_NUMPY)/.made; }; \
+	    PYTHONPATH=python $(OLD_NUMPY)/bin/python -m pytest $(OLD_NUMPY_TESTS); \
+	else echo "left out: NumPy 1.26 needs Python 3.12 or older"; fi
 
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo

@@ -26,6 +26,9 @@ __all__ = ["GlobalBatch", "ToDevice", "global_batch", "to_device"]
 
 Array = npt.NDArray[Any]
 
+REGISTERED = 2
+"""`dtype.isbuiltin` of dtypes that a package (`ml_dtypes`) has added to NumPy."""
+
 
 class ToDevice:
     """See `to_device`."""
@@ -105,6 +108,10 @@ def representable(array: Array, what: str) -> Array:
     """`array` in a dtype that JAX has; no value is changed by that."""
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind in "mMSU" or (array.dtype.kind == "V" and array.dtype.isbuiltin != REGISTERED):
+        raise TypeError(
+            f"{what}: JAX has numbers only, and this is of dtype {array.dtype}; convert it in a transform before, or leave it out"
+        )
     kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
     if kept == array.dtype:
         return array

@@ -30,7 +30,7 @@ DENSE_APPENDS: list[tuple[Any, type[Exception], str]] = [
     (None, TypeError, "uint8 records.*S16 or U16"),
     (np.full((2, 2, 3), "a"), ValueError, "expected dtype '<f4', found '<U1'"),
     (b"bytes", ValueError, "expected dtype '<f4', found '|S5'"),
-    (np.zeros((2, 2, 3), [("a", "<f4")]), TypeError, "structured"),
+    (np.zeros((2, 2, 3), [("a", "<f4")]), ValueError, r"expected dtype .<f4., found \[\(.a., .<f4.\)\]"),
     (np.ma.zeros((2, 2, 3), np.float32), TypeError, "masked array"),
 ]
 

@@ -131,7 +131,7 @@ print(most - before)
         (np.ma.zeros(3), {}, TypeError, "expected a NumPy array, found MaskedArray"),
         (np.array(3), {}, ValueError, r"found shape \(\)"),
         (np.array(["a", None], object), {}, TypeError, "uint8 records.*S16 or U16"),
-        (np.zeros(3, "i4,f4"), {}, TypeError, "structured"),
+        (np.zeros(3, [("a", "u1"), ("b", "O")]), {}, TypeError, "uint8 records.*S16 or U16"),
         (np.zeros(3), {"codec": "gzip"}, ValueError, "unknown codec 'gzip'"),
         (np.zeros(3), {"dict_bytes": b"x"}, ValueError, "only 'zstd_dict' has a dictionary"),
         (np.zeros((0, 3)), {"codec": "zstd_dict"}, ValueError, "at least one record"),

@@ -51,6 +51,23 @@ def expected(size: int) -> Array:
     return np.arange(size, dtype=np.uint8)
 
 
+# Of text NumPy asks for zeroed memory, and so of structures with some.
+@pytest.mark.parametrize("dtype", ["f4", "S4", "V4", ">U1", "M8[s]", [("a", "u1"), ("t", "<U2")], [("a", "u1", (3,))]])
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_each_kind_of_dtype(dtype: Any, count: int) -> None:
+    wanted = np.dtype(dtype)
+    before = sys.getrefcount(wanted)
+    array = _core.empty((count, 3), wanted)
+    assert (array.dtype, array.shape, array.strides) == (wanted, (count, 3), (3 * wanted.itemsize, wanted.itemsize))
+    assert array.flags.owndata
+    assert array.flags.aligned
+    array[...] = np.ones((), wanted)
+    if array.nbytes >= MIB:
+        assert whose(array) == "loaderx"
+    del array
+    assert sys.getrefcount(wanted) == before
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_flags(packed: Callable[[int], Array], size: int) -> None:
     for array in [packed(size), large(size)]:

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loaderx import verify
 from loaderx.dataset import DenseDataset, RaggedDataset, schema
 from loaderx.dataset.schema import Schema, decode, encode
+from loaderx.dataset.spelling import spelled
+from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptStoreError, Zrecord, ZrecordError
-from support import contents
+from support import contents, same
 
 FILE = Path("store/schema.msgpack")
 DENSE: dict[str, Any] = {
@@ -37,6 +42,8 @@ def packed(**changes: Any) -> bytes:
             "dense", np.dtype(">i2"), "raw", item_shape=(0, 3), metadata={"names": ["a", "b"], "nested": {"x": 1.5}}
         ),
         Schema("ragged", np.dtype("|S4"), "zstd_dict"),
+        Schema("ragged", np.dtype(ml_dtypes.bfloat16), "raw"),
+        Schema("dense", np.dtype([("a", "<f4", (2,)), ("b", [("c", ">i2")])], align=True), "raw", item_shape=()),
         Schema("ragged", np.dtype("<f8"), "zstd", shapes=((1,), (), (2, 3))),
     ],
 )
@@ -58,7 +65,9 @@ def test_the_published_layout() -> None:
         ({"kind": "sparse"}, "'dense' or 'ragged'.*found kind = 'sparse'"),
         ({"kind": 3}, "kind as str"),
         ({"dtype": "|O"}, "dtype: expected the name"),
-        ({"dtype": ["<f4"]}, "dtype as str"),
+        ({"dtype": ["<f4"]}, "dtype as str or dict"),
+        ({"dtype": {"names": ["a"]}}, "dtype: expected the name"),
+        ({"dtype": "float32"}, "dtype: expected the name"),
         ({"dtype": ...}, "the key 'dtype'"),
         ({"codec": "lz4"}, "codec = one of raw, zstd, zstd_dict.*found codec = 'lz4'"),
         ({"codec": None}, "codec as str"),
@@ -99,12 +108,37 @@ def test_bytes_that_are_no_map(content: bytes) -> None:
         decode(content, FILE)
 
 
-@given(st.integers(0, len(packed()) - 1), st.integers(0, 255))
-def test_a_changed_byte_is_no_crash(at: int, byte: int) -> None:
-    content = bytearray(packed())
-    content[at] = byte
-    with contextlib.suppress(ZrecordError):
-        decode(bytes(content), FILE)
+STRUCTURED = packed(dtype=spelled(np.dtype([("a", "<f4", (2,)), ("b", [("c", ml_dtypes.int4)], (3,)), ("d", "S3")])))
+
+
+@given(st.sampled_from([packed(), STRUCTURED]), st.data(), st.integers(0, 255))
+def test_a_changed_byte_is_no_crash(content: bytes, data: st.DataObject, byte: int) -> None:
+    at = data.draw(st.integers(0, len(content) - 1))
+    changed = content[:at] + bytes([byte]) + content[at + 1 :]
+    for opaque in (False, True):
+        with contextlib.suppress(ZrecordError):
+            decode(changed, FILE, opaque)
+
+
+def test_a_dtype_whose_name_1x_did_not_keep(tmp_path: Path) -> None:
+    rows = np.arange(6).astype(ml_dtypes.bfloat16).reshape(3, 2)
+    from_numpy(tmp_path / "s", rows, codec="raw")
+    file = tmp_path / "s" / schema.FILE
+    file.write_bytes(packed(dtype="<V2", codec="raw", item_shape=[2]))
+    with pytest.raises(ZrecordError, match=f"{file}: dtype: '<V2' is what loaderx 1.x writes") as caught:
+        DenseDataset(tmp_path / "s")
+    assert not isinstance(caught.value, CorruptStoreError)
+    assert verify(tmp_path / "s").ok
+    file.write_bytes(packed(dtype="bfloat16", codec="raw", item_shape=[2]))
+    assert same(DenseDataset(tmp_path / "s")[:], rows)
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    content = packed(dtype="bfloat16")
+    with pytest.raises(ImportError, match=r"store/schema.msgpack: dtype 'bfloat16' needs the package ml_dtypes"):
+        decode(content, FILE)
+    assert decode(content, FILE, opaque=True).dtype == np.dtype("V2")
 
 
 def test_another_version() -> None:

@@ -123,7 +123,7 @@ def test_dtypes_of_ml_dtypes(name: str, shape: tuple[int, ...]) -> None:
 
 
 def test_bits_that_are_stored_as_integers(streams: Any) -> None:
-    """What a store without bfloat16 has of it."""
+    """As stores have it that are older than bfloat16 in stores."""
     ml_dtypes = framework("ml_dtypes")
     values = np.array([1.5, -2.0, 3.25], ml_dtypes.bfloat16)
     assert tensor(values.view(np.uint16)).view(torch.bfloat16).tolist() == [1.5, -2.0, 3.25]

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Mutex;
 
 use numpy::npyffi::{PY_ARRAY_API, is_numpy_2};
-use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,6 +29,9 @@ use crate::view::{axes, rank};
 /// Where NumPy's table of functions has `PyDataMem_SetHandler`, and the version of the table (that of NumPy 1.22) since when it has.
 const SET_HANDLER: usize = 304;
 const SET_HANDLER_SINCE: c_uint = 0xf;
+/// `NPY_NEEDS_INIT`: text, and structures with some. NumPy wants their memory zeroed, and asks handlers for it in another way (`calloc`),
+/// in which they can't hand out what is written already.
+const NEEDS_INIT: u64 = 0x08;
 /// Contexts that are kept, enough for the arrays that a program holds at a time; one that holds more has new ones made.
 const KEPT: usize = 32;
 
@@ -58,9 +61,25 @@ pub(crate) fn owner<'py>(
     let py = dtype.py();
     let numpy = NumPy::get(py)?;
     let context = Context::take().map_or_else(|| Context::new(py, numpy), Ok)?;
-    let array = context.empty(numpy, memory, shape, dtype);
+    let array = if dtype.flags() & NEEDS_INIT == 0 || dtype.itemsize() == 0 {
+        context.empty(numpy, memory, shape, dtype)
+    } else {
+        let void = PyArrayDescr::new(py, format!("V{}", dtype.itemsize()))?;
+        context.empty(numpy, memory, shape, &void).inspect(|array| give_dtype(array, dtype))
+    };
     context.keep();
     array
+}
+
+/// Change the dtype of an array that nobody else has yet, to one as wide.
+fn give_dtype(array: &Bound<'_, PyUntypedArray>, dtype: &Bound<'_, PyArrayDescr>) {
+    let new = dtype.clone().into_dtype_ptr();
+    // SAFETY: the array is alive, and its place for the dtype holds a reference, as it does afterwards. Shape and strides hold for any
+    // dtype of this width, and the memory of batches is aligned for all of them.
+    unsafe {
+        let old = mem::replace(&mut (*array.as_array_ptr()).fields.descr, new);
+        ffi::Py_DECREF(old.cast());
+    }
 }
 
 /// What of NumPy is needed here.

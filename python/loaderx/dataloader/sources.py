@@ -14,6 +14,8 @@ import numpy.typing as npt
 from loaderx._core import Rows, Store
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
+from loaderx.dataset.dtypes import opaque, voids
+from loaderx.dataset.spelling import spelled
 
 Indices = npt.NDArray[np.uint64]
 Ragged = Literal["list", "packed"]
@@ -115,9 +117,9 @@ def check_alike(first: Mapping[str, Stream], other: Mapping[str, Stream], first_
 def described_stream(stream: Stream) -> list[Any]:
     """Kind, dtype and item shape of a stream, as far as it says."""
     if isinstance(stream, DenseDataset):
-        return ["dense", stream.dtype.str, list(stream.item_shape)]
+        return ["dense", spelled(stream.dtype), list(stream.item_shape)]
     if isinstance(stream, RaggedDataset):
-        return ["ragged", stream.dtype.str]
+        return ["ragged", spelled(stream.dtype)]
     return ["other"]
 
 
@@ -172,7 +174,7 @@ def merged(parts: Mapping[int, tuple[npt.NDArray[np.intp], Any]], count: int) ->
                 )
         rows = np.empty((count, *first.shape[1:]), first.dtype)
         for places, records in parts.values():
-            rows[places] = records
+            opaque(rows)[places] = opaque(records)
         return rows
     batch: list[Any] = [None] * count
     for places, records in parts.values():
@@ -186,4 +188,5 @@ def packed(records: list[npt.NDArray[Any]]) -> Packed:
     offsets = np.zeros(len(records) + 1, np.int64)
     np.cumsum([record.size for record in records], out=offsets[1:])
     shapes = None if all(record.ndim == 1 for record in records) else [record.shape for record in records]
-    return Packed(np.concatenate([record.reshape(-1) for record in records]), offsets, shapes)
+    values = np.concatenate([voids(record.reshape(-1)) for record in records])
+    return Packed(values.view(records[0].dtype), offsets, shapes)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from loaderx._core import Store
 from loaderx.closing import Closing
 from loaderx.dataset import schema as schemas
-from loaderx.dataset.dtypes import DType, storable
+from loaderx.dataset.dtypes import DType, described, storable
 from loaderx.dataset.index import Indices, indices, single, wrap
 from loaderx.dataset.schema import Kind, Schema, Shape
+from loaderx.dataset.spelling import from_spelling, spelled
 from loaderx.older import refuse_older
 from loaderx.zrecord import (
     Bytes,
@@ -105,7 +106,9 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
                 f"{self.path}: expected a {self.kind} store, found a {found.kind} one; open it with {right}"
             )
         if dtype is not None and dtype != found.dtype:
-            raise ValueError(f"{self.path}: expected dtype {dtype.str!r}, found a store of {found.dtype.str!r}")
+            raise ValueError(
+                f"{self.path}: expected dtype {described(dtype)}, found a store of {described(found.dtype)}"
+            )
         if item_shape is not None:
             shape = schemas.checked_item_shape(item_shape, found.dtype)
             if shape != found.item_shape:
@@ -181,6 +184,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def append(self, records: Any) -> int:
         """Append one container of records in one native call; nothing is buffered or inferred.
 
+        Records may be arrays of any package, and whatever says how it becomes an array (`docs/dtypes.md`).
         Arrays are stored from where they are, without a copy: what changes them meanwhile damages the record.
 
         Returns:
@@ -188,7 +192,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
             process does not lose them; a power cut does until `sync()` or `close()`.
 
         Raises:
-            TypeError: values that no store can hold: objects, variable-width strings.
+            TypeError: values that no store can hold: objects, variable-width strings, arrays in a device's memory.
             ValueError: another dtype, shape or rank than the store's; no records; a record over MAX_RECORD_LEN.
             UnsupportedCodecError: a "zstd_dict" store without its dictionary.
             PermissionError: the store may not be written.
@@ -248,11 +252,11 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def __repr__(self) -> str:
         length = "closed" if self.closed else f"len={len(self)}"
         shape = "" if self._schema.item_shape is None else f", item_shape={self._schema.item_shape}"
-        return f"{type(self).__name__}({str(self.path)!r}, {length}, dtype={self.dtype.str!r}{shape}, codec={self.codec!r})"
+        return f"{type(self).__name__}({str(self.path)!r}, {length}, dtype={described(self.dtype)}{shape}, codec={self.codec!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         refuse_pickling_a_writer(self, self._store)
-        declared: dict[str, Any] = {"dtype": self.dtype.str, "codec": self.codec}
+        declared: dict[str, Any] = {"dtype": spelled(self.dtype), "codec": self.codec}
         if self._schema.item_shape is not None:
             declared["item_shape"] = self._schema.item_shape
         return reopen, (type(self), self._absolute, declared | self._options)
@@ -262,4 +266,4 @@ def reopen(cls: type[Any], path: Path, options: dict[str, Any]) -> Any:
     """What a pickled dataset becomes: it opens the store, checks that it is the same kind of store, and never creates one."""
     if not Store.exists(path):
         raise no_store(path, "the pickled dataset is gone")
-    return cls(path, **options)
+    return cls(path, **options | {"dtype": from_spelling(options["dtype"])})

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx.dataset.base import Dataset
-from loaderx.dataset.dtypes import as_array
+from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.index import Indices, out_of_range
 from loaderx.dataset.schema import Shape
 from loaderx.zrecord import Io, PathLike, Verify
@@ -36,6 +36,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
 
     Raises:
         TypeError: a dtype that no store can hold.
+        ImportError: a dtype of `ml_dtypes`, which is not installed.
         ValueError: an argument that contradicts the store.
         FileNotFoundError: there is no store, and too little is given to create one.
         OSError: the path is a file, may not be read, or the disk fails.
@@ -100,8 +101,8 @@ class DenseDataset(Dataset[Any, Array, Array]):
         if not isinstance(out, np.ndarray):
             raise TypeError(f"out: expected a NumPy array, found {type(out).__name__}")
         if out.shape != shape or out.dtype != self.dtype:
-            expected = f"shape {shape} and dtype {self.dtype.str!r}"
-            raise ValueError(f"out: expected {expected}, found shape {out.shape} and dtype {out.dtype.str!r}")
+            expected = f"shape {shape} and dtype {described(self.dtype)}"
+            raise ValueError(f"out: expected {expected}, found shape {out.shape} and dtype {described(out.dtype)}")
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("out: expected a C-contiguous, writable array")
 
@@ -144,7 +145,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
             raise ValueError(f"append: expected shape ({expected}), found {batch.shape}{hint}")
         if len(batch) == 0:
             raise ValueError(f"append: expected at least one record, found shape {batch.shape}")
-        return len(batch), np.ascontiguousarray(batch)
+        return len(batch), contiguous(batch)
 
     def _write(self, checked: tuple[int, Array]) -> int:
         return self._store.append_rows(checked[1])

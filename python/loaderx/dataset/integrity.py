@@ -233,7 +233,7 @@ def length_of(path: Path) -> int | None:
 def adopt_listed_shapes(path: Path) -> None:
     """In a ragged store of loaderx 1.x the schema lists shapes by index; they must be moved with the records."""
     try:
-        listed = schemas.read(path).shapes is not None
+        listed = schema_of(path).shapes is not None
     except ZrecordError:
         return  # plain byte records, or a schema whose damage is not the records'
     if listed:
@@ -262,7 +262,7 @@ def with_schema_checked(report: Report) -> Report:
     """The report, and what of the store is not as its schema says."""
     misfits = Misfits()
     try:
-        schema = schemas.read(report.path)
+        schema = schema_of(report.path)
         if report.unfinished or (not report.ok and not report.records):
             return report  # it does not open
         misfits.look(report, schema)
@@ -270,6 +270,14 @@ def with_schema_checked(report: Report) -> Report:
         misfits.add(str(error))
     kept = report.problems + tuple(misfits.kept[: max(0, KEPT - len(report.problems))])
     return replace(report, problems=kept, problem_count=report.problem_count + misfits.count)
+
+
+def schema_of(path: Path) -> Schema:
+    """The schema, also where the package of its dtype is missing, or the dtype's name: how wide an item is can be told without."""
+    try:
+        return schemas.read(path)
+    except (ImportError, ZrecordError):
+        return schemas.read(path, opaque=True)
 
 
 class Misfits:

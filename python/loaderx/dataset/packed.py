@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loaderx.dataset.dtypes import DType
+from loaderx.dataset.dtypes import DType, described
 from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import shape_of
@@ -56,7 +56,7 @@ def in_items(starts: npt.NDArray[np.int64], dtype: DType, where: Where) -> npt.N
     if remainders.any():
         at = int(np.flatnonzero(remainders)[0]) - 1
         raise CorruptStoreError(
-            f"{where(at)}: expected a multiple of the {dtype.itemsize} bytes of {dtype.str!r}, "
+            f"{where(at)}: expected a multiple of the {dtype.itemsize} bytes of {described(dtype)}, "
             f"found {starts[at + 1] - starts[at]} bytes"
         )
     return items

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.base import Dataset
-from loaderx.dataset.dtypes import as_array
+from loaderx.dataset.dtypes import as_array, contiguous, described
+from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
 from loaderx.dataset.packed import Packed, in_items, listed_shapes, shapes_of
 from loaderx.dataset.shapes import check_shape, rows_of, split
@@ -32,7 +33,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
     `ds[i]` is one record, an array of the shape that it was appended with, of up to seven dimensions. Every other index is a record
     set, a list of arrays. They are writable; those of one read share one block of memory and do not overlap.
 
-    An empty record is fine. Raw `bytes` are records of a "uint8" dataset.
+    An empty record is fine. Raw `bytes` are records of a "uint8" dataset; in one of text (S, U) a `bytes` or `str` is a record of shape ().
 
     Stores of loaderx 1.x, which list their shapes in `schema.msgpack`, read as they are. The first append to or deletion from such a
     store moves the shapes to `.shape` files, as `docs/format.md` describes; loaderx 1.x can't read its records any more from then on.
@@ -109,7 +110,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         return Packed(packed.view(self.dtype), starts, shapes)
 
     def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Prepared]:
-        if isinstance(records, (str, bytes, bytearray, memoryview, np.ndarray, Mapping)):
+        if isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records):
             raise TypeError(
                 f"append: expected a list of records, found one {type(records).__name__}; "
                 "one record is [record], the rows of an array are list(array)"
@@ -117,13 +118,11 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         arrays = [self._as_record(record, f"append: record {i}") for i, record in enumerate(records)]
         if not arrays:
             raise ValueError("append: expected at least one record, found none")
-        return len(arrays), Prepared([np.ascontiguousarray(a) for a in arrays], rows_of([a.shape for a in arrays]))
+        return len(arrays), Prepared([contiguous(a) for a in arrays], rows_of([a.shape for a in arrays]))
 
     def _as_record(self, record: Any, what: str) -> Array:
-        if isinstance(record, (bytes, bytearray, memoryview)):
-            if self.dtype != np.uint8:
-                raise ValueError(f"{what}: bytes are records of dtype '|u1', and this store has {self.dtype.str!r}")
-            record = np.frombuffer(record, np.uint8)
+        if isinstance(record, (bytes, bytearray)) and self.dtype.kind != "S" and self.dtype != np.uint8:
+            raise ValueError(f"{what}: bytes are records of dtype '|u1', and this store has {described(self.dtype)}")
         array = as_array(record, self.dtype, what)
         if array.nbytes > MAX_RECORD_LEN:
             raise ValueError(f"{what}: expected at most {MAX_RECORD_LEN} bytes, found {array.nbytes}")

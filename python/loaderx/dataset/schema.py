@@ -15,7 +15,8 @@ import msgpack
 
 from loaderx._core import read_small_file
 from loaderx.arguments import integer
-from loaderx.dataset.dtypes import DType, from_stored_name
+from loaderx.dataset.dtypes import described
+from loaderx.dataset.spelling import DType, NamelessError, from_spelling, spelled
 from loaderx.zrecord import CODECS, MAX_RECORD_LEN, CorruptStoreError, ZrecordError
 
 FILE = "schema.msgpack"
@@ -56,7 +57,7 @@ def encode(schema: Schema) -> bytes:
         "format": FORMAT,
         "version": VERSION,
         "kind": schema.kind,
-        "dtype": schema.dtype.str,
+        "dtype": spelled(schema.dtype),
         "codec": schema.codec,
     }
     if schema.item_shape is not None:
@@ -105,13 +106,16 @@ def checked_item_shape(shape: object, dtype: DType) -> Shape:
     size = math.prod(dim for dim in dims if dim) * dtype.itemsize
     if size > MAX_RECORD_LEN:
         raise ValueError(
-            f"item_shape {dims} of {dtype.str!r}: a record has at most {MAX_RECORD_LEN} bytes, and this is {size}"
+            f"item_shape {dims} of {described(dtype)}: a record has at most {MAX_RECORD_LEN} bytes, and this is {size}"
         )
     return dims
 
 
-def read(path: Path) -> Schema:
-    """The schema of the store at `path`. CorruptStoreError if it is missing or not one, OSError if it can't be read."""
+def read(path: Path, opaque: bool = False) -> Schema:
+    """The schema of the store at `path`; `opaque` as for `from_spelling`.
+
+    CorruptStoreError if it is missing or not one, OSError if it can't be read, ImportError if its dtype needs a package that isn't there.
+    """
     file = path / FILE
     try:
         size = file.stat().st_size
@@ -122,10 +126,10 @@ def read(path: Path) -> Schema:
         raise CorruptStoreError(
             f"{file} is missing: a dataset has a schema. A store of plain byte records is opened with loaderx.zrecord.Zrecord"
         ) from error
-    return decode(content, file)
+    return decode(content, file, opaque)
 
 
-def decode(content: bytes, file: Path) -> Schema:
+def decode(content: bytes, file: Path, opaque: bool = False) -> Schema:
     """The schema that `content` holds; `file` is named in errors."""
     values = unpack(content, file)
     if values.get("format") != FORMAT:
@@ -140,9 +144,13 @@ def decode(content: bytes, file: Path) -> Schema:
     if codec not in CODECS:
         broken(file, f"codec = one of {', '.join(CODECS)}", f"codec = {shown(codec)}")
     try:
-        dtype = from_stored_name(typed(values, "dtype", str, file))
+        dtype = from_spelling(typed(values, "dtype", (str, dict), file), opaque)
+    except NamelessError as error:
+        raise ZrecordError(f"{file}: dtype: {error}") from error
     except ValueError as error:
         raise CorruptStoreError(f"{file}: dtype: {error}") from error
+    except ImportError as error:
+        raise ImportError(f"{file}: {error}", name=error.name) from error
     metadata = {key: value for key, value in values.items() if key not in CORE_KEYS}
     if kind == "dense":
         return Schema("dense", dtype, codec, item_shape=stored_item_shape(values, dtype, file), metadata=metadata)
@@ -166,13 +174,14 @@ def unpack(content: bytes, file: Path) -> dict[str, Any]:
     return values
 
 
-def typed(values: Mapping[str, Any], key: str, kind: type, file: Path) -> Any:
+def typed(values: Mapping[str, Any], key: str, kind: type | tuple[type, ...], file: Path) -> Any:
     """The value of a key that must be there."""
     if key not in values:
         broken(file, f"the key {key!r}", f"only {shown(sorted(values))}")
     value = values[key]
     if not isinstance(value, kind) or isinstance(value, bool):
-        broken(file, f"{key} as {kind.__name__}", f"{key} = {shown(value)}")
+        kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        broken(file, f"{key} as {kinds}", f"{key} = {shown(value)}")
     return value
 
 

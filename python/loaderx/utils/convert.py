@@ -17,10 +17,11 @@ import numpy.typing as npt
 from loaderx._core import Store
 from loaderx.arguments import add_note
 from loaderx.dataset import DenseDataset, RaggedDataset
-from loaderx.dataset.dtypes import storable
+from loaderx.dataset.dtypes import copied, storable
+from loaderx.dataset.foreign import array_of, has_buffer, speaks
 from loaderx.dataset.schema import checked_metadata
 from loaderx.utils.dictionary import train_dict
-from loaderx.zrecord import Bytes, PathLike, check_codec
+from loaderx.zrecord import PathLike, check_codec
 
 Kind = TypeVar("Kind", DenseDataset, RaggedDataset)
 
@@ -34,7 +35,7 @@ RECORD_OVERHEAD = 256
 
 def from_numpy(
     path: PathLike,
-    array: npt.NDArray[Any],
+    array: Any,
     codec: str = "zstd",
     dict_bytes: bytes | None = None,
     schema: Mapping[str, Any] | None = None,
@@ -46,7 +47,8 @@ def from_numpy(
 
     Args:
         path: directory of the store; there must be none yet.
-        array: shape (n, *item_shape).
+        array: shape (n, *item_shape): a NumPy array, or what speaks the buffer protocol, NumPy's array protocols or DLPack and lies in
+            the CPU's memory. It is stored in the dtype that it has.
         codec: "zstd", "raw" or "zstd_dict".
         dict_bytes: dictionary for "zstd_dict". None: one is trained on `array` (tier "balanced"), which is all of the data.
         schema: your own keys for `schema.msgpack`.
@@ -56,10 +58,11 @@ def from_numpy(
 
     Raises:
         FileExistsError: there is a store at `path`. Nothing of it was changed.
-        TypeError, ValueError: arguments that do not fit. Nothing was written.
+        TypeError, ValueError: arguments that do not fit, arrays in a device's memory. Nothing was written.
     """
-    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):  # type: ignore[redundant-expr]
+    if isinstance(array, np.ma.MaskedArray) or not (speaks(array) or has_buffer(array)):
         raise TypeError(f"from_numpy: expected a NumPy array, found {type(array).__name__}")
+    array = array_of(array, "from_numpy")
     if array.ndim == 0:
         raise ValueError("from_numpy: expected an array with an axis of records, found shape ()")
     check_dictionary(codec, dict_bytes)
@@ -78,7 +81,7 @@ def from_numpy(
 
 def from_iterator(
     path: PathLike,
-    source: Iterable[npt.ArrayLike | Bytes],
+    source: Iterable[Any],
     dtype: npt.DTypeLike,
     codec: str = "zstd",
     dict_bytes: bytes | None = None,
@@ -90,7 +93,7 @@ def from_iterator(
 
     Args:
         path: directory of the store; there must be none yet.
-        source: arrays of `dtype`, or bytes where that is uint8.
+        source: arrays of `dtype` (as for `from_numpy`, of any package), bytes where that is uint8, or single texts where it is S or U.
         dtype: the dtype of every record.
         codec: "zstd", "raw" or "zstd_dict".
         dict_bytes: dictionary for "zstd_dict", from `train_dict`: an iterator can't be read twice, so none is trained here.
@@ -131,10 +134,13 @@ def blocks(source: Iterable[Any]) -> Iterator[list[Any]]:
     kept_by_source = isinstance(source, (list, tuple, np.ndarray))
     block: list[Any] = []
     size = 0
-    for item in source:
-        record = item if isinstance(item, (bytes, bytearray, memoryview)) else np.asanyarray(item)
-        if not kept_by_source:
-            record = record.copy() if isinstance(record, np.ndarray) else bytes(record)
+    for number, item in enumerate(source):
+        # Text stays what it is: as an array it would have its own length for a width.
+        record = (
+            item if isinstance(item, (str, bytes, np.ndarray)) else array_of(item, f"from_iterator: record {number}")
+        )
+        if isinstance(record, np.ndarray) and not kept_by_source:
+            record = copied(record)
         block.append(record)
         size += RECORD_OVERHEAD + (record.nbytes if isinstance(record, np.ndarray) else len(record))
         if size >= CHUNK_BYTES:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from loaderx._core import replace_file
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
-from loaderx.dataset.dtypes import storable
+from loaderx.dataset.dtypes import contiguous, storable
+from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.tiers import tier_named
-from loaderx.zrecord import Bytes, PathLike, build_dict
+from loaderx.zrecord import PathLike, build_dict
 
 Sample: TypeAlias = npt.NDArray[np.uint8]
 
@@ -29,14 +30,15 @@ PROBES = 4096
 
 
 def train_dict(
-    source: npt.NDArray[Any] | Iterable[npt.ArrayLike | Bytes] | DenseDataset | RaggedDataset,
+    source: Any,
     tier: str | None = None,
     path: PathLike | None = None,
 ) -> bytes:
     """Train a zstd dictionary for "zstd_dict" stores on settled, complete data.
 
     Args:
-        source: stacked array (a record a row), an iterable of records (it is read to its end), or a dataset.
+        source: stacked array (a record a row), an iterable of records (it is read to its end), or a dataset. Arrays may be those of
+            any package, as for `from_numpy`.
         tier: "fast", "balanced" (default) or "max"; see `loaderx.dataset.DICT_TIERS`.
         path: also write the dictionary to this file.
 
@@ -60,8 +62,8 @@ def train_dict(
 
 def samples_of(source: Any, budget: int) -> Iterator[Sample]:
     """A sample of about `budget` bytes, spread evenly over the source."""
-    if isinstance(source, np.ndarray):
-        return from_array(source, budget)
+    if is_array(source):
+        return from_array(array_of(source, "train_dict"), budget)
     if isinstance(source, (DenseDataset, RaggedDataset)):
         return from_dataset(source, budget)
     if isinstance(source, MSDataset):
@@ -80,7 +82,7 @@ def from_array(array: npt.NDArray[Any], budget: int) -> Iterator[Sample]:
         raise ValueError("train_dict: expected an array of at least one dimension, found shape ()")
     size = array[:1].nbytes
     for row in spread(len(array), budget // max(1, min(size, SAMPLE_LIMIT))):
-        yield as_bytes(array[row])
+        yield as_bytes(array[row, ...])
 
 
 def from_dataset(dataset: DenseDataset | RaggedDataset, budget: int) -> Iterator[Sample]:
@@ -121,9 +123,7 @@ def spread(length: int, count: int) -> npt.NDArray[np.uint64]:
 
 def as_bytes(record: Any) -> Sample:
     """A copy of the first SAMPLE_LIMIT bytes of a record."""
-    if isinstance(record, (bytes, bytearray, memoryview)):
-        return np.array(np.frombuffer(record, np.uint8)[:SAMPLE_LIMIT])
-    array = np.asarray(record)
+    array = array_of(record, "train_dict")
     storable(array.dtype)
     # A record that is not contiguous is copied whole: its first bytes are not together.
-    return np.array(np.ascontiguousarray(array).reshape(-1).view(np.uint8)[:SAMPLE_LIMIT])
+    return np.array(contiguous(array).reshape(-1).view(np.uint8)[:SAMPLE_LIMIT])

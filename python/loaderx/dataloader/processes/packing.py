@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderx.dataset.dtypes import opaque
+
 ALIGNMENT = 64
 COUNT = struct.Struct("<Q")
 PART = struct.Struct("<QQ")
@@ -80,7 +82,7 @@ class Bundle:
             if isinstance(part, memoryview):
                 memory[offset : offset + part.nbytes] = part
             else:
-                np.ndarray(part.shape, part.dtype, memory, offset)[...] = part
+                opaque(np.ndarray(part.shape, part.dtype, memory, offset))[...] = opaque(part)
         memory[self.tail : self.size] = self._tail
 
 
