@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from loaderx._core import read_small_file
 from loaderx.dataset import schema as schemas
-from loaderx.dataset.dtypes import DType, from_stored_name, storable
+from loaderx.dataset.dtypes import DType, storable
 from loaderx.dataset.schema import Kind, Schema, Shape, broken, checked_item_shape, shown, stored_shapes, typed, unpack
 from loaderx.dataset.shapes import ROW_WIDTH, check_shape, rows_of
+from loaderx.dataset.spelling import NamelessError, from_spelling
 from loaderx.generations.block import Block
 from loaderx.zrecord import CODECS, CorruptStoreError
 
@@ -171,7 +172,9 @@ def stored_dtype(values: Mapping[str, Any], file: Path) -> DType:
     if "dtype" not in values:
         raise ValueError(f"{file}: it names no dtype; give dtype= and item_shape=")
     try:
-        return from_stored_name(typed(values, "dtype", str, file))
+        return from_spelling(typed(values, "dtype", str, file))
+    except NamelessError:
+        raise
     except ValueError as error:
         raise CorruptStoreError(f"{file}: dtype: {error}") from error
 
