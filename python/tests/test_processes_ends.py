@@ -21,7 +21,7 @@ import pytest
 import transforms
 from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
-from loaderx.dataloader.processes import Processes
+from loaderx.dataloader.processes import Processes, starting
 from streams import unbroken
 from support import run_python
 
@@ -44,7 +44,8 @@ def soon(condition: Any, seconds: float = GENEROUS) -> bool:
 
 
 def workers() -> list[Any]:
-    return [process for process in multiprocessing.active_children() if process.name.startswith("loaderx-")]
+    """The processes of this one's loaders that are there."""
+    return [process for process in starting.children if process.exitcode is None]
 
 
 def there(pid: int) -> bool:
