@@ -163,7 +163,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"num_workers": 0}, ValueError, "num_workers: expected 1 to 65536, found 0"),
     ({"num_workers": True}, TypeError, "num_workers: expected an integer, found the bool True"),
     ({"num_workers": "4"}, TypeError, "num_workers"),
-    ({"prefetch_size": 0}, ValueError, "prefetch_size: expected at least 1, found 0"),
+    ({"prefetch_size": 0}, ValueError, "prefetch_size: expected 1 to 65536, found 0"),
     ({"prefetch_size": None}, TypeError, "prefetch_size"),
     ({"mode": 3}, ValueError, "mode: expected one of"),
     ({"mode": "cyclic"}, TypeError, "mode"),

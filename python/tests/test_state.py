@@ -126,6 +126,14 @@ def test_a_state_costs_little_and_is_small(streams: Any) -> None:
         assert steps(loader, 1) == [Sampler(COUNT, 5, 2).batch_at(10**12).tolist()]
 
 
+def test_a_state_outlives_its_datasets(stream_root: Path) -> None:
+    ds = MSDataset(stream_root)
+    with DataLoader(ds, batch_size=5) as loader:
+        state = loader.state_dict()
+        ds.close()
+        assert loader.state_dict() == state
+
+
 def test_data_that_changed_is_refused(tmp_path: Path) -> None:
     from_numpy(tmp_path / "ds", np.arange(100))
 

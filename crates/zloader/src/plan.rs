@@ -1,12 +1,16 @@
 //! What a step is made of, and what came of it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::draws::{Drawn, Draws};
 use crate::error::{Error, Result, caught};
 use crate::gather::{Batch, Stream};
 use crate::pipeline::Make;
+
+/// How long a step waits for streams that are being deleted from.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which records a step reads, and of which streams.
 #[derive(Debug, Clone)]
@@ -85,32 +89,67 @@ impl Plan {
             Ok(drawn) => drawn,
             Err(error) => return Made::failed(step, None, error),
         };
-        let gather = |(number, stream): (usize, &Stream)| {
-            caught(|| stream.gather(&drawn))
-                .map_err(|error| Box::new(Failure { stream: Some(number), error }))
-        };
-        let batches = self.streams.iter().enumerate().map(gather).collect();
-        // Looked at last: streams are read one after another, and a delete in between would part their records.
-        let batches = self.check_unmoved().and(batches);
+        let batches = self.gather(&drawn);
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }
     }
 }
 
 impl Plan {
-    /// [`zrecord::Error::Stale`] if records of a store were moved since the plan was made: a step would not be what it was.
-    fn check_unmoved(&self) -> std::result::Result<(), Box<Failure>> {
-        for (number, (stream, expected)) in self.streams.iter().zip(&self.generations).enumerate() {
-            let failure = |error| Box::new(Failure { stream: Some(number), error });
-            for (store, &expected) in stream.stores().iter().zip(expected) {
-                let found = store.generation().map_err(|error| failure(error.into()))?;
-                if found != expected {
-                    let path = store.path().to_path_buf();
-                    return Err(failure(zrecord::Error::Stale { path, found, expected }.into()));
+    /// The batches of all streams, of one moment.
+    ///
+    /// A handle that is read here may be deleted from meanwhile, stream after stream. So with several streams their generations are looked
+    /// at before and after: all must have moved on alike since the plan was made, and none meanwhile.
+    fn gather(&self, drawn: &Drawn) -> std::result::Result<Vec<Batch>, Box<Failure>> {
+        let gather = |(number, stream): (usize, &Stream)| {
+            caught(|| stream.gather(drawn)).map_err(|error| Box::new(Failure { stream: Some(number), error }))
+        };
+        let all = || self.streams.iter().enumerate().map(gather).collect();
+        if self.streams.len() < 2 {
+            return all();
+        }
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let before = self.moved()?;
+            let parted = parted(&before);
+            if parted.is_none() {
+                let batches = all();
+                if self.moved()? == before {
+                    return batches;
                 }
             }
+            if Instant::now() > patience {
+                return Err(self.stale(parted.unwrap_or(0)));
+            }
+            thread::sleep(Duration::from_micros(200));
         }
-        Ok(())
     }
+
+    /// How often records of each store were moved since the plan was made.
+    fn moved(&self) -> std::result::Result<Vec<Vec<u32>>, Box<Failure>> {
+        let of_stream = |(number, (stream, made)): (usize, (&Stream, &Vec<u32>))| {
+            let now =
+                generations(stream).map_err(|error| Box::new(Failure { stream: Some(number), error }))?;
+            Ok(now.iter().zip(made).map(|(now, made)| now.wrapping_sub(*made)).collect())
+        };
+        self.streams.iter().zip(&self.generations).enumerate().map(of_stream).collect()
+    }
+
+    /// Streams stayed parted, or went on moving, for too long.
+    fn stale(&self, number: usize) -> Box<Failure> {
+        let path = self.streams.get(number).and_then(|stream| stream.stores().first());
+        let path = path.map(|store| store.path().display().to_string()).unwrap_or_default();
+        let seconds = PATIENCE.as_secs();
+        let why = format!(
+            "{path}: records of the streams were moved apart, and for {seconds} s nobody brought them together again"
+        );
+        Box::new(Failure { stream: Some(number), error: Error::InvalidArgument(why) })
+    }
+}
+
+/// The first stream whose records were moved another number of times than the first one's.
+fn parted(moved: &[Vec<u32>]) -> Option<usize> {
+    let first = moved.first()?;
+    moved.iter().position(|stream| stream != first)
 }
 
 fn generations(stream: &Stream) -> Result<Vec<u32>> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -22,7 +23,7 @@ from loaderx.dataloader.ranks import checked_ranks
 from loaderx.dataloader.selection import MAX_STEP, select
 from loaderx.dataloader.sources import Ragged, Stream, sources_of
 from loaderx.dataloader.start import pipeline_for
-from loaderx.dataloader.state import Position, frame_of, position_from, state_of
+from loaderx.dataloader.state import Position, frame_of, generations_of, position_from, state_of
 from loaderx.dataloader.stats import Counts, Stats
 from loaderx.dataloader.take import Take
 from loaderx.dataloader.transforms import Transform, identity
@@ -371,7 +372,7 @@ class DataLoader(Closing):
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to go on exactly here: plain numbers and names, fit for JSON, the same on every rank."""
-        return state_of(self._frame, self._position)
+        return state_of(self._frame_now(), self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken, in another process, on another rank or in another world too. Costs the same for every step.
@@ -381,7 +382,14 @@ class DataLoader(Closing):
             ValueError: fields unknown or missing, or one (seed, mode, batch_size, the data's fingerprint, ...) that is not this loader's.
                 Where the data has changed on purpose, `seek(state["step"])` goes on regardless.
         """
-        self._go_to(position_from(state, self._frame))
+        self._go_to(position_from(state, self._frame_now()))
+
+    def _frame_now(self) -> dict[str, Any]:
+        """All of a state but where it stands. Records may be moved while the loader lives, so that is looked up."""
+        fingerprint = dict(self._frame["fingerprint"])
+        with contextlib.suppress(ValueError):  # a dataset is closed: then it is as it was
+            fingerprint["generation"] = generations_of(self._plan.sources)
+        return self._frame | {"fingerprint": fingerprint}
 
     def close(self) -> None:
         """Stop the workers and drop what they made. Closing twice is fine."""

@@ -28,10 +28,15 @@ def frame_of(sources: Sources, selection: Selection) -> dict[str, Any]:
         "fingerprint": {
             "length": short(sources.lengths),
             "schema": sources.schema(),
-            "generation": short(sources.generations()),
+            "generation": generations_of(sources),
             "selection": selection.digest(),
         },
     }
+
+
+def generations_of(sources: Sources) -> list[int] | str:
+    """How often records of each stream were moved, as of now."""
+    return short(sources.generations())
 
 
 def short(numbers: list[int]) -> list[int] | str:
@@ -67,7 +72,7 @@ class Position(NamedTuple):
 def state_of(frame: Mapping[str, Any], position: Position) -> dict[str, Any]:
     """The state of that position."""
     step, seen = position
-    return {**frame, "fingerprint": dict(frame["fingerprint"]), "step": step, "seen": sorted(seen)}
+    return {**frame, "step": step, "seen": sorted(seen)}
 
 
 def position_from(state: Mapping[str, Any], frame: Mapping[str, Any]) -> Position:
