@@ -74,5 +74,5 @@ def draw_panels(
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     figure.tight_layout()
-    figure.savefig(file, dpi=90)
+    figure.savefig(file, dpi=90, bbox_inches="tight")
     plt.close(figure)

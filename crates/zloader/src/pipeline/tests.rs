@@ -199,7 +199,8 @@ fn steps_that_nobody_wants_make_room() {
         assert_eq!(made(pipeline.take(step, soon())).step, step);
     }
     pipeline.forget(5);
-    assert_eq!(made(pipeline.take_any(soon())).step, 1_010);
+    // Four are begun from there on, and any of them may be the first that is ready.
+    assert!((1_010..1_014).contains(&made(pipeline.take_any(soon())).step));
     pipeline.forget(u64::MAX);
     assert!(pipeline.take(MAX_STEP, soon()).is_err());
 }
