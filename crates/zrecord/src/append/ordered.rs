@@ -89,6 +89,10 @@ impl<T> Line<'_, T> {
     /// Block `i` is made. Take what is next, unless somebody does, who will come to it.
     fn put(&self, i: usize, made: T, size: &(dyn Fn(usize) -> usize + Sync)) {
         let mut state = self.state();
+        // Behind a failure nothing is taken, whoever made it.
+        if state.failure.is_some() {
+            return;
+        }
         state.ready.insert(i, made);
         if state.taking {
             return;
