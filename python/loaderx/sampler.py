@@ -45,11 +45,7 @@ class Sampler:
     def __init__(self, length: int, batch_size: int, mode: int, seed: int = 42) -> None:
         length = integer(length, "length", minimum=1)
         batch_size = integer(batch_size, "batch_size", minimum=1)
-        number = integer(mode, "mode")
-        known = {member.value: member.name for member in self.Mode}
-        if number not in known:
-            raise ValueError(f"mode: expected one of {known}, found {number}")
-        self._core = _core.Sampler(length, batch_size, number, integer(seed, "seed"))
+        self._core = _core.Sampler(length, batch_size, checked_mode(mode), integer(seed, "seed"))
 
     @property
     def length(self) -> int:
@@ -109,6 +105,15 @@ class Sampler:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restore, (self.length, self.batch_size, int(self.mode), self.seed, self.step)
+
+
+def checked_mode(mode: object) -> int:
+    """The number of a mode. TypeError for what is no integer, ValueError for another one."""
+    number = integer(mode, "mode")
+    known = {member.value: member.name for member in Sampler.Mode}
+    if number not in known:
+        raise ValueError(f"mode: expected one of {known}, found {number}")
+    return number
 
 
 def restore(length: int, batch_size: int, mode: int, seed: int, step: int) -> Sampler:

@@ -92,9 +92,7 @@ impl Plan {
         let batches = self.gather(&drawn);
         Made { step, drawn, batches, seconds: started.elapsed().as_secs_f64() }
     }
-}
 
-impl Plan {
     /// The batches of all streams, of one moment.
     ///
     /// A handle that is read here may be deleted from meanwhile, stream after stream. So with several streams their generations are looked
@@ -118,7 +116,7 @@ impl Plan {
                 }
             }
             if Instant::now() > patience {
-                return Err(self.stale(parted.unwrap_or(0)));
+                return Err(self.apart(parted.unwrap_or(0)));
             }
             thread::sleep(Duration::from_micros(200));
         }
@@ -135,7 +133,7 @@ impl Plan {
     }
 
     /// Streams stayed parted, or went on moving, for too long.
-    fn stale(&self, number: usize) -> Box<Failure> {
+    fn apart(&self, number: usize) -> Box<Failure> {
         let path = self.streams.get(number).and_then(|stream| stream.stores().first());
         let path = path.map(|store| store.path().display().to_string()).unwrap_or_default();
         let seconds = PATIENCE.as_secs();

@@ -9,9 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from loaderx.arguments import integer
-from loaderx.sampler import Sampler
-
 Name = TypeVar("Name", bound=str)
 
 
@@ -31,17 +28,6 @@ def start_method(method: str | None) -> str | None:
     # Not "fork": a child would take over memory, descriptors and locks of threads that it doesn't have.
     methods = tuple(name for name in ("forkserver", "spawn") if name in multiprocessing.get_all_start_methods())
     return choice(method, "start_method", methods)
-
-
-def mode(number: int | None) -> int | None:
-    """The number of a mode, or None."""
-    if number is None:
-        return None
-    number = integer(number, "mode")
-    known = {member.value: member.name for member in Sampler.Mode}
-    if number not in known:
-        raise ValueError(f"mode: expected one of {known}, found {number}")
-    return number
 
 
 def flag(value: object, what: str) -> bool:

@@ -141,7 +141,7 @@ class DataLoader(Closing):
             raise ValueError(
                 f"ordered: expected True in a world of {ranks.world_size}, where a state is every rank's, found False"
             )
-        self._selection = select(sources, mixture, batch_size, arguments.mode(mode), seed, ranks, indices, weights)
+        self._selection = select(sources, mixture, batch_size, mode, seed, ranks, indices, weights)
         made_of = Transform(transform, seed, self._selection.places.start)
         self._plan = Plan(sources, self._selection, made_of, arguments.choice(ragged, "ragged", ("list", "packed")))
         self._frame = frame_of(sources, self._selection)

@@ -56,9 +56,10 @@ class Plan:
     def make(self, step: int) -> Made:
         """For workers: what comes of `step`. Raises nothing: whatever it is, it is the consumer's."""
         try:
-            return self.apply(self.gather.make(step))
+            gathered = self.gather.make(step)
         except BaseException as error:
             return Made(None, error)
+        return self.finish(gathered)
 
     def finish(self, gathered: _core.Made) -> Made:
         """For workers: what comes of a step whose native part is done. Raises nothing."""

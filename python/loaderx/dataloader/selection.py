@@ -13,7 +13,7 @@ from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.ranks import Ranks
 from loaderx.dataloader.sources import Indices, Sources
 from loaderx.dataset.index import indices as selected
-from loaderx.sampler import Sampler
+from loaderx.sampler import Sampler, checked_mode
 
 MAX_STEP = 2**63 - 1
 
@@ -100,13 +100,11 @@ def select(
             larger than what is drawn from.
         IndexError: an index beyond the data.
     """
-    if weights is not None:
-        if mode is None:
-            mode = Sampler.Mode.IID
-        if mode != Sampler.Mode.IID:
-            raise ValueError(f"mode: expected {Sampler.Mode.IID!r} or None with weights, found {mode}")
-    elif mode is None:
-        mode = Sampler.Mode.CYCLIC
+    if mode is None:
+        mode = Sampler.Mode.CYCLIC if weights is None else Sampler.Mode.IID
+    mode = checked_mode(mode)
+    if weights is not None and mode != Sampler.Mode.IID:
+        raise ValueError(f"mode: expected {Sampler.Mode.IID!r} or None with weights, found {mode}")
     if mixture is not None:
         for name, given in (("indices", indices), ("weights", weights)):
             if given is not None:

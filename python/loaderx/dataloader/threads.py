@@ -78,7 +78,6 @@ def work(pipeline: Threads) -> None:
     while (step := pipeline.tickets.get()) is not None and not pipeline.stopped:
         try:
             pipeline.make(step)
-        except (
-            BaseException
-        ) as error:  # memory ran out, the steps have ended, or an exception of the user's refuses to be handled
+        except BaseException as error:
+            # Memory ran out, the steps have ended, or a user's exception refuses to be handled: nobody shall wait for the step.
             pipeline.arrived(step, Made(None, error))

@@ -62,6 +62,9 @@ class Waiting(ABC):
         # An interrupt may have kept the consumer from releasing the one before.
         for left_over in range(self._low, step):
             self.release(left_over)
+        # What was released before it came is wanted by nobody.
+        for late in [made for made in list(self.results) if made < step]:
+            self.results.pop(late, None)
         self._issue()
         deadline = deadline_in(timeout)
         while True:

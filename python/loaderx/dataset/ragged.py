@@ -13,7 +13,7 @@ from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import Packed, in_items, listed_shapes, shapes_of
+from loaderx.dataset.packed import Packed, assembled, listed_shapes
 from loaderx.dataset.shapes import check_shape, rows_of, split
 from loaderx.zrecord import MAX_RECORD_LEN, Bytes, CorruptStoreError, Io, PathLike, Verify, ZrecordError
 
@@ -105,9 +105,8 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         def where(at: int) -> str:
             return f"{self.path}: record {idxs[at]}"
 
-        starts = in_items(starts, self.dtype, where)
-        shapes = shapes_of(rows, starts, where) if listed is None else listed_shapes(listed, idxs, starts, where)
-        return Packed(packed.view(self.dtype), starts, shapes)
+        batch = assembled(packed, starts, rows, self.dtype, where)
+        return batch if listed is None else batch._replace(shapes=listed_shapes(listed, idxs, batch.offsets, where))
 
     def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Prepared]:
         if isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records):
