@@ -7,7 +7,8 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,20 @@ Array = npt.NDArray[Any]
 
 CODECS = ("raw", "zstd", "zstd_dict")
 READ_OPTIONS: list[dict[str, Any]] = [{}, {"verify": "never"}, {"io": "pread"}, {"io": "mmap"}, {"read_only": True}]
+
+
+GENEROUS = 30.0
+"""Seconds that a slow machine may take for what a quiet one does at once."""
+
+
+def soon(condition: Callable[[], Any], seconds: float = GENEROUS) -> bool:
+    """Whether the condition comes true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
 
 
 def contents(directory: Path, but: str = "") -> dict[str, str]:

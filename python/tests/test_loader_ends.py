@@ -22,10 +22,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
-from support import run_python
-
-GENEROUS = 30.0
-"""Seconds that a slow machine may take for what a quiet one does at once."""
+from support import GENEROUS, run_python, soon
 
 
 @pytest.fixture(scope="session")
@@ -50,16 +47,6 @@ def workers() -> list[str]:
             if name.startswith("loaderx-gather"):
                 names.append(name)
     return names
-
-
-def soon(condition: Any) -> bool:
-    """Whether the condition comes true."""
-    deadline = time.monotonic() + GENEROUS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 def same(batch: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx.dataloader import DataLoader
+from loaderx.dataloader.threads import Threads
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from numbers_stream import Numbers, drawn, draws
@@ -100,6 +101,17 @@ class Flaky:
                     expected = [step for step in range(1, len(run)) if step not in seen][:8]
                     assert drawn(ordered, 8) == [run[step] for step in expected]
                     assert ordered.stats().ready <= 4 + 4
+
+    def test_what_comes_after_it_was_passed_over_is_let_go_of(self) -> None:
+        with loader(num_workers=2, transform=slow_at(3)) as ordered:
+            ordered.load_state_dict(ordered.state_dict() | {"seen": [3]})
+            run = draws(100, 7, batch_size=4)
+            assert drawn(ordered, 6) == [run[step] for step in (0, 1, 2, 4, 5, 6)]
+            time.sleep(1)  # by now step 3 is there
+            next(ordered)
+            pipeline = ordered._pipeline
+            assert isinstance(pipeline, Threads)
+            assert min(pipeline.results, default=7) >= 7
 
 
 def same(batch: Any) -> Any:

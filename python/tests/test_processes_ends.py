@@ -23,24 +23,12 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataloader.processes import Processes, starting
 from streams import unbroken
-from support import run_python
+from support import GENEROUS, run_python, soon
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors over sockets"),
     pytest.mark.usefixtures("processes"),
 ]
-GENEROUS = 30.0
-"""Seconds that a slow machine may take for what a quiet one does at once."""
-
-
-def soon(condition: Any, seconds: float = GENEROUS) -> bool:
-    """Whether the condition comes true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def workers() -> list[Any]:
