@@ -77,18 +77,6 @@ class TestAsReady:
             assert drawn(ordered, 4) == [run[2], run[4], run[6], run[7]]
             assert ordered.step == 8
 
-
-class Flaky:
-    """A transform that fails for batches which hold certain records."""
-
-    def __init__(self, *records: int, error: type[BaseException] = ValueError) -> None:
-        self.records, self.error = records, error
-
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        if any(record in self.records for record in batch["n"].tolist()):
-            raise self.error("flaky")
-        return batch
-
     @pytest.mark.parametrize("batches", [0, 1, 10, 40])
     def test_a_store_through_every_kind(self, tmp_path: Path, batches: int) -> None:
         from_numpy(tmp_path / "ds", np.arange(100), codec="raw")
@@ -112,6 +100,18 @@ class Flaky:
             pipeline = ordered._pipeline
             assert isinstance(pipeline, Threads)
             assert min(pipeline.results, default=7) >= 7
+
+
+class Flaky:
+    """A transform that fails for batches which hold certain records."""
+
+    def __init__(self, *records: int, error: type[BaseException] = ValueError) -> None:
+        self.records, self.error = records, error
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if any(record in self.records for record in batch["n"].tolist()):
+            raise self.error("flaky")
+        return batch
 
 
 def same(batch: Any) -> Any:
