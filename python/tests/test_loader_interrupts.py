@@ -72,8 +72,8 @@ def test_interrupts_lose_no_batch(ragged: Any, error: type[BaseException], optio
     with DataLoader(ragged, 2, BATCH, 3, **options) as loader, alarms(error) as alarm:
         while interrupted < INTERRUPTS:
             given.append(next(loader))  # it starts threads: Python itself can't be interrupted there without a trace
-            alarm()
             try:
+                alarm()
                 while True:
                     given.append(next(loader))
             except error:
