@@ -1,0 +1,113 @@
+"""Which format a source is of, and opening it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from loaderx.converters.source import Format, Source
+
+MODULES = ("npy",)
+"""The modules of `formats/`."""
+
+
+def formats() -> dict[str, Format]:
+    """All formats, by name."""
+    found = (import_module(f"loaderx.converters.formats.{module}").FORMAT for module in MODULES)
+    return {form.name: form for form in found}
+
+
+def found(src: Any, name: str | None) -> tuple[Format, Any]:
+    """The format of `src`, and what its `open` takes: files, or the object itself.
+
+    Raises:
+        FileNotFoundError: there is nothing at a path.
+        ValueError: no such format; nothing that can be converted, or what may be several things: `name` then tells which.
+    """
+    known = formats()
+    if name is not None and name not in known:
+        raise ValueError(f"format: expected one of {', '.join(known)}, found {name!r}")
+    candidates = [known[name]] if name else list(known.values())
+    paths = paths_of(src)
+    if paths is None:
+        matching = [(form, src) for form in candidates if form.takes(src)]
+        what = f"this {type(src).__module__}.{type(src).__name__}"
+    else:
+        each = [(form, files_of(form, paths)) for form in candidates]
+        matching = [(form, files) for form, files in each if files]
+        what = ", ".join(map(str, paths[:3]))
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(repr(form.name) for form, _ in matching)
+        raise ValueError(f"{what}: this may be several things: give format= one of {names}")
+    expected = known[name].title if name else ", ".join(form.title for form in known.values())
+    raise ValueError(f"{what}: found nothing to convert here; expected {expected}")
+
+
+def opened(form: Format, given: Any, options: Mapping[str, Any]) -> Source:
+    """The source. TypeError for an option that the format doesn't have, ImportError where its package is missing."""
+    kinds = inspect.signature(form.open).parameters.values()
+    known = [parameter.name for parameter in kinds if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        have = f"it has {', '.join(known)}" if known else "it has none"
+        raise TypeError(f"{form.title} has no option {', '.join(unknown)}: {have}")
+    try:
+        return form.open(given, **options)
+    except ImportError as error:
+        if form.needs is None:
+            raise
+        raise ImportError(
+            f"converting {form.title} needs the package {form.needs}: pip install {form.needs} ({error})"
+        ) from error
+
+
+def paths_of(src: Any) -> list[Path] | None:
+    """The paths that `src` is: one, or a list of them. None for anything else. FileNotFoundError where there is nothing."""
+    listed = [src] if isinstance(src, (str, Path)) or hasattr(src, "__fspath__") else src
+    if not isinstance(listed, (list, tuple)) or not listed:
+        return None
+    if not all(isinstance(path, str) or hasattr(path, "__fspath__") for path in listed):
+        return None
+    paths = [Path(path) for path in listed]
+    for path in paths:
+        path.stat()
+    return paths
+
+
+def files_of(form: Format, paths: Sequence[Path]) -> list[Path]:
+    """All files of a format at `paths`; none if one of the paths is something else."""
+    files: list[Path] = []
+    for path in paths:
+        more = form.finds(path)
+        if not more:
+            return []
+        files += more
+    return files
+
+
+def with_suffix(path: Path, suffixes: Iterable[str]) -> list[Path]:
+    """The file `path`, or the files of the directory `path` and all below it, whose names end so, in the order of `natural`."""
+    ends = tuple(suffixes)
+    if path.is_file():
+        return [path] if path.name.lower().endswith(ends) else []
+    if not path.is_dir():
+        return []
+    files = (file for file in path.rglob("*") if file.name.lower().endswith(ends) and file.is_file())
+    return sorted((file for file in files if not hidden(file.relative_to(path))), key=natural)
+
+
+def hidden(path: Path) -> bool:
+    """Whether a part of a relative path begins with a dot or an underscore: what others leave beside their data."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def natural(path: Path) -> list[Any]:
+    """A key that sorts `part-2` before `part-10`."""
+    pieces = [re.split(r"([0-9]+)", part) for part in path.parts]
+    return [[int(piece) if at % 2 else piece for at, piece in enumerate(part)] for part in pieces]

@@ -1,0 +1,1 @@
+"""The formats that `convert` knows, one module each (`finding.MODULES`)."""

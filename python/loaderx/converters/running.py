@@ -1,0 +1,82 @@
+"""The work of a conversion: blocks from the source, one after another, into the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TypeAlias
+
+from loaderx.arguments import add_note
+from loaderx.converters.ahead import ahead
+from loaderx.converters.blocks import checked_length, first_difference
+from loaderx.converters.encoding import Chosen, Encoding
+from loaderx.converters.source import Block, Source
+from loaderx.converters.writing import Written
+from loaderx.zrecord import CorruptStoreError, ZrecordError
+
+Progress: TypeAlias = Callable[[int, "int | None"], object]
+
+
+class Run:
+    """One conversion, or what is left of it to do, in `directory`."""
+
+    def __init__(
+        self,
+        source: Source,
+        chosen: Chosen,
+        encodings: Mapping[str, Encoding],
+        directory: Path,
+        workers: int,
+        progress: Progress | None,
+    ) -> None:
+        self._source, self._chosen, self._encodings = source, chosen, encodings
+        self._directory, self._workers = directory, workers
+        self._progress = progress or (lambda done, total: None)
+        self._total = None if len(source) < 0 else len(source)
+
+    def write(self) -> tuple[int, int]:
+        """Write what is not there yet. How many records there are then, and how many there were before."""
+        with Written(self._directory, self._chosen.specs, self._encodings) as written:
+            resumed = len(written)
+            self._progress(resumed, self._total)
+            for start, block in self._blocks(resumed):
+                try:
+                    written.append(block)
+                except (TypeError, ValueError) as error:
+                    add_note(error, f"record 0 of this append is record {start} of the source")
+                    raise
+                self._progress(len(written), self._total)
+            records = len(written)
+        if self._total not in (None, records):
+            raise ZrecordError(f"the source said that it has {self._total} records, and gave {records}")
+        return records, resumed
+
+    def compare(self) -> None:
+        """Read all of both again. CorruptStoreError where they are not the same."""
+        with Written(self._directory, self._chosen.specs, self._encodings) as written:
+            end = 0
+            for start, block in self._blocks(0):
+                end = start + checked_length(block)
+                stored = written.read(start, end)
+                for name, values in block.items():
+                    at = first_difference(values, stored[name])
+                    if at is not None:
+                        raise CorruptStoreError(
+                            f"record {start + at}{f' of stream {name!r}' if name else ''} is not what the source has now; the source was "
+                            "changed meanwhile, or the disk or the memory is not to be trusted"
+                        )
+                self._progress(end, self._total)
+            if end != len(written):
+                raise CorruptStoreError(f"the source had {len(written)} records, and has {end} now")
+
+    def _blocks(self, start: int) -> Iterator[tuple[int, Block]]:
+        """All blocks from record `start` on, each with its first record's number."""
+        names = list(dict.fromkeys(self._chosen.sources.values()))
+        with closing(ahead(self._source.parts(start, names), self._workers)) as blocks:
+            for block in blocks:
+                renamed = self._chosen.renamed(block)
+                count = checked_length(renamed)
+                if count:
+                    yield start, renamed
+                start += count

@@ -1,0 +1,131 @@
+"""The streams that a conversion writes, in a directory beside the destination until they are complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from loaderx._core import Store
+from loaderx.closing import Closing
+from loaderx.converters import job
+from loaderx.converters.blocks import records
+from loaderx.converters.encoding import Encoding
+from loaderx.converters.source import ITSELF, Block, StreamSpec
+from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
+from loaderx.dataset.packed import Packed
+from loaderx.dataset.streams import KINDS, found
+from loaderx.generations.copying import sync_directory
+from loaderx.zrecord import Zrecord, ZrecordError
+
+NEW = "new"
+
+
+def directory_for(path: Path) -> Path:
+    """Where a conversion to `path` is kept until it is complete: beside it, so that it is on the same disk."""
+    return path.absolute().parent / f".{path.name}.converting"
+
+
+def left_over(path: Path, description: Mapping[str, Any]) -> int:
+    """How many records a call that was cut has written, if it was of the same conversion. Nothing is changed."""
+    directory = directory_for(path)
+    if not directory.exists() or job.differences(directory, description):
+        return 0
+    new = directory / NEW
+    with suppress(OSError, ZrecordError):
+        stores = [new] if Store.exists(new) else [new / name for name in found(new)]
+        return min((length_of(store) for store in stores), default=0)
+    return 0
+
+
+def length_of(store: Path) -> int:
+    """The number of records of a store."""
+    with Zrecord(store, read_only=True) as opened:
+        return len(opened)
+
+
+@contextmanager
+def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iterator[Path]:
+    """The directory to write in. If all goes well, it becomes `path`; else it stays, to go on from.
+
+    FileExistsError if there is something at `path`; ValueError for what is left of another conversion, unless `restart` removes it.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+    directory = directory_for(path)
+    if restart and directory.exists():
+        shutil.rmtree(directory)
+    begin(directory, path, description)
+    yield directory / NEW
+    sync_directory(directory / NEW)
+    (directory / NEW).rename(path)
+    sync_directory(directory.parent)
+    shutil.rmtree(directory)
+
+
+def begin(directory: Path, path: Path, description: Mapping[str, Any]) -> None:
+    """Make `directory`, or see that what is in it is of the same conversion."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not any(directory.iterdir()):
+        job.write(directory, description)
+        return
+    others = job.differences(directory, description)
+    if others:
+        raise ValueError(
+            f"{directory}: here is what was written when another conversion to {path} was cut; restart=True begins anew. "
+            f"What differs: {'; '.join(others)}"
+        )
+
+
+class Written(Closing):
+    """The streams in `directory`: created, or as they were left. `len` is how many records all of them have."""
+
+    def __init__(self, directory: Path, streams: Sequence[StreamSpec], encodings: Mapping[str, Encoding]) -> None:
+        self._target: DenseDataset | RaggedDataset | MSDataset
+        for spec in streams:
+            create(directory / spec.name, spec, encodings[spec.name])
+        if [spec.name for spec in streams] == [ITSELF]:
+            self._target = KINDS[streams[0].kind](directory)
+        else:
+            MSDataset.repair(directory)
+            self._target = MSDataset(directory, [spec.name for spec in streams])
+
+    def __len__(self) -> int:
+        return len(self._target)
+
+    def append(self, block: Block) -> None:
+        """Append a block to all streams."""
+        ready = {name: records(values) if isinstance(values, Packed) else values for name, values in block.items()}
+        if isinstance(self._target, MSDataset):
+            self._target.append(ready)
+        else:
+            self._target.append(ready[ITSELF])
+
+    def read(self, start: int, end: int) -> Block:
+        """The records from `start` up to `end` of all streams."""
+        if isinstance(self._target, MSDataset):
+            return {name: stream[start:end] for name, stream in self._target.streams.items()}
+        return {ITSELF: self._target[start:end]}
+
+    def close(self) -> None:
+        """Sync and close all streams."""
+        self._target.close()
+
+
+def create(path: Path, spec: StreamSpec, encoding: Encoding) -> None:
+    """Create one stream, unless it is there."""
+    with opened(path, spec, encoding) as dataset:
+        if encoding.dictionary is not None and not dataset.has_dict():
+            dataset.install_dict(encoding.dictionary)
+
+
+def opened(path: Path, spec: StreamSpec, encoding: Encoding) -> DenseDataset | RaggedDataset:
+    """One stream, created where it isn't there."""
+    metadata = dict(spec.metadata)
+    if spec.kind == "ragged":
+        return RaggedDataset(path, spec.dtype, encoding.codec, metadata, level=encoding.level)
+    return DenseDataset(path, spec.dtype, spec.item_shape, encoding.codec, metadata, level=encoding.level)
