@@ -69,6 +69,11 @@ test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU,
 test-torch: build $(VENV)/.torch ## the tests of PyTorch with its own wheel, also on a GPU (5 GB on disk)
 	$(BIN)/pytest $(TORCH_TESTS)
 
+CONVERTERS := build/converters
+.PHONY: test-converters
+test-converters: build $(CONVERTERS)/.made ## converters, on files of the packages that write them, in an environment of its own (700 MB on disk)
+	LOADERX_REQUIRE_CONVERTERS=1 $(CONVERTERS)/bin/python -m pytest python/tests/test_convert*.py
+
 # The oldest NumPy that is supported has no wheels for Python 3.13 and newer.
 OLD_NUMPY := build/old-numpy
 OLD_NUMPY_TESTS := $(addprefix python/tests/test_,convert.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
@@ -173,6 +178,13 @@ $(FRAMEWORKS)/.made: pyproject.toml scripts/torch_cpu.py $(VENV)/.env
 	$(BIN)/python -m pip --python $(FRAMEWORKS)/bin/python install --no-compile --group frameworks
 	$(BIN)/python scripts/torch_cpu.py $(FRAMEWORKS)/bin/python torch torchdata
 	@echo $(abspath python) > $$($(FRAMEWORKS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/loaderx.pth
+	@touch $@
+
+$(CONVERTERS)/.made: pyproject.toml $(VENV)/.env
+	@rm -rf $(CONVERTERS)
+	$(BIN)/python -m venv --without-pip $(CONVERTERS)
+	$(BIN)/python -m pip --python $(CONVERTERS)/bin/python install --no-compile --group converters
+	@echo $(abspath python) > $$($(CONVERTERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/loaderx.pth
 	@touch $@
 
 $(VENV)/.build: $(VENV)/.env $(RUST_SOURCES)
