@@ -29,6 +29,8 @@ pub(super) struct State {
     ready_bytes: u64,
     /// Bytes of a step, as far as is known.
     largest: Option<u64>,
+    /// Whether a step was made, for good or bad.
+    made_one: bool,
     /// What takers wait for, one entry each.
     pub(super) waiting: Vec<Wanted>,
     pub(super) stopped: bool,
@@ -47,6 +49,7 @@ impl State {
             ready: BTreeMap::new(),
             ready_bytes: 0,
             largest: expected,
+            made_one: false,
             waiting: Vec::new(),
             stopped: false,
             alive: 0,
@@ -61,7 +64,10 @@ impl State {
         self.begun.len()
     }
 
-    /// Whether the next step may be begun. Until the size of a step is known, one is made alone.
+    /// Whether the next step may be begun.
+    ///
+    /// Until one was made, it is made alone: somebody waits for it, and all processors are its own. So too while the size of a step isn't
+    /// known.
     pub(super) fn may_begin(&self) -> bool {
         if self.stopped || self.has_ended() {
             return false;
@@ -69,7 +75,7 @@ impl State {
         if self.begun.is_empty() && (self.ready.is_empty() || self.is_stuck()) {
             return true;
         }
-        let Some(largest) = self.largest else { return false };
+        let Some(largest) = self.largest.filter(|_| self.made_one) else { return false };
         let taken = largest.saturating_mul(self.begun.len() as u64 + 1).saturating_add(self.ready_bytes);
         self.begun.len() + self.ready.len() < self.ahead && taken <= self.bytes
     }
@@ -98,6 +104,7 @@ impl State {
     /// Enter what came of a step; it is returned if nobody wants it any more.
     pub(super) fn finish(&mut self, made: Made) -> Option<Made> {
         self.begun.remove(&made.step);
+        self.made_one = true;
         let bytes = made.bytes();
         if made.batches.is_ok() {
             self.largest = Some(self.largest.unwrap_or(0).max(bytes));

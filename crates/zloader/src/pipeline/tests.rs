@@ -183,6 +183,22 @@ fn bytes_are_bounded() {
 }
 
 #[test]
+fn the_first_step_has_all_processors() {
+    let (begun, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counted, opened) = (Arc::clone(&begun), Arc::clone(&gate));
+    let pipeline = start(4, 4, 0, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        until(|| opened.load(Ordering::SeqCst));
+        Ok(8)
+    });
+    until(|| begun.load(Ordering::SeqCst) == 1);
+    pause(2000);
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    gate.store(true, Ordering::SeqCst);
+    until(|| pipeline.ready() == 4);
+}
+
+#[test]
 fn steps_that_nobody_wants_make_room() {
     let pipeline = start(2, 4, 0, |step| {
         pause(hash(step) % 200);
