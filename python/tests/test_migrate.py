@@ -19,8 +19,8 @@ import pytest
 from fixtures import recipe
 from fixtures.stores import OLDER, at_full_size, check, expected, names, unpacked
 from loaderx import DenseDataset, MSDataset, RaggedDataset, Zrecord, ZrecordError, migrate, repair, verify
-from loaderx.generations import copying
-from loaderx.generations.copying import append
+from loaderx.copying import writing
+from loaderx.copying.writing import append
 from loaderx.utils import from_iterator, from_numpy, train_dict
 
 ALL = [(version, name) for version in OLDER for name in names(version)]
@@ -123,7 +123,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
 
 
 def test_records_in_several_chunks_and_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaderx.generations.block.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("loaderx.copying.block.BLOCK_BYTES", 1000)
     monkeypatch.setattr("loaderx.generations.source.BLOCK_RECORDS", 50)
     records = [bytes([i % 256]) * (i % 37) + bytes(recipe.noise(i % 23, i)) for i in range(777)]
     for codec in (0, 1):
@@ -200,7 +200,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
         block.values[5] ^= 1
         append(store, block, uniform)
 
-    monkeypatch.setattr(copying, "append", wrong)
+    monkeypatch.setattr(writing, "append", wrong)
     with pytest.raises(ZrecordError, match="not what was to be copied"):
         migrate(old, tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old"]

@@ -4,7 +4,7 @@
   `meaning` is their schema.
 - `export`: stores of today as 1.5 has them.
 
-Both go by `copying`: block by block (`block`) into a folder beside the new store, compared in the end, then moved to its place.
+Both go by `loaderx.copying`: block by block into a folder beside the new store, compared in the end, then moved to its place.
 """
 
 from loaderx.generations.exporting import export

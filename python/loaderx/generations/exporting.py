@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
 from loaderx._core import Store, read_small_file, replace_file
-from loaderx.closing import Closing
+from loaderx.copying.block import BLOCK_RECORDS, Block
+from loaderx.copying.place import streams_of, unfinished
+from loaderx.copying.snapshot import Snapshot
+from loaderx.copying.writing import Progress, copy
 from loaderx.dataset import MSDataset
 from loaderx.dataset import schema as schemas
+from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import shape_of
-from loaderx.generations.block import BLOCK_RECORDS, Block, cut
-from loaderx.generations.copying import Progress, copy, streams_of, unfinished
-from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
@@ -83,16 +82,15 @@ def write(
     store: Path, path: Path, length: int | None, codec: str | None, level: int | None, progress: Progress | None
 ) -> int:
     """Export the first `length` records of one store, or all; returns how many."""
-    refuse_older(store)
-    with Snapshot(store, length) as source:
+    with Plain(store, length) as source:
         chosen = codec or source.codec
         copy(
             source,
             path,
             chosen,
-            source.schema(chosen),
+            source.schema_of_copy(chosen),
             level=level,
-            dictionary=source.dictionary(chosen),
+            dictionary=source.dictionary_for(chosen),
             uniform=source.dense,
             progress=progress,
         )
@@ -101,99 +99,63 @@ def write(
         return len(source)
 
 
-class Snapshot(Closing):
-    """The records of a store, the first `length` or as many as there are now. As long as it is open, none is deleted or moved."""
+class Plain(Snapshot):
+    """The records of a store with all their shapes in the schema, as loaderx 1.5 has them, and none in the blocks."""
 
     def __init__(self, path: Path, length: int | None = None) -> None:
-        self._path = path
-        self._schema = schemas.read(path) if (path / schemas.FILE).exists() else None
-        self._store = Zrecord(path, read_only=True, io="pread")
+        super().__init__(path, length)
         try:
-            self._length = len(self._store) if length is None else self._store.limit(length)
-            self._shapes = self._listed() if self._schema is not None and self._schema.kind == "ragged" else None
+            self._shapes = self._all_shapes() if self.schema is not None and self.schema.kind == "ragged" else None
         except BaseException:
             self.close()
             raise
 
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def codec(self) -> str:
-        """The store's codec."""
-        return self._store.codec
-
-    @property
-    def dense(self) -> bool:
-        """Whether the records are all of one shape."""
-        return self._schema is not None and self._schema.kind == "dense"
-
-    def close(self) -> None:
-        """Let go of the store."""
-        self._store.close()
-
-    def schema(self, codec: str) -> bytes | None:
+    def schema_of_copy(self, codec: str) -> bytes | None:
         """The schema of the copy, with the shapes of all ragged records."""
-        if self._schema is None:
+        if self.schema is None:
             return None
-        return schemas.encode(replace(self._schema, codec=codec, shapes=self._shapes))
+        return schemas.encode(replace(self.schema, codec=codec, shapes=self._shapes))
 
-    def dictionary(self, codec: str) -> bytes | None:
+    def dictionary_for(self, codec: str) -> bytes | None:
         """The dictionary of the copy."""
         if codec != "zstd_dict":
             return None
-        if self._store.has_dict():
-            return read_small_file(self._path / "dict.zr")
-        if self._length:
-            raise ValueError(f"{self._path}: codec 'zstd_dict' needs a dictionary, and this store has none")
-        return None
+        found = self.dictionary()
+        if found is None and len(self):
+            raise ValueError(f"{self.path}: codec 'zstd_dict' needs a dictionary, and this store has none")
+        return found
 
-    def blocks(self) -> Iterator[Block]:
-        """All records in order; their shapes are in the schema."""
-        for first in range(0, self._length, BLOCK_RECORDS):
-            idxs = np.arange(first, min(first + BLOCK_RECORDS, self._length), dtype=np.uint64)
-            for start, stop in cut(self._store.lengths(idxs)):
-                values, offsets = self._store.gather_packed(idxs[start:stop])
-                yield self._checked(Block(first + start, values, offsets, None))
+    def block(self, first: int, idxs: Indices) -> Block:
+        """The records at `idxs`, without their shapes."""
+        return replace(super().block(first, idxs), rows=None)
 
-    def _checked(self, block: Block) -> Block:
-        """CorruptStoreError where a record of a dense store isn't of its shape."""
-        if self.dense:
-            assert self._schema is not None
-            assert self._schema.item_shape is not None
-            row = math.prod(self._schema.item_shape) * self._schema.dtype.itemsize
-            wrong = np.diff(block.offsets) != row
-            if wrong.any():
-                self._fail(block.first + int(np.argmax(wrong)), f"its length is not the {row} bytes of the item shape")
-        return block
+    def _listed_rows(self) -> None:
+        """Listed shapes stay what they are: not all of them have a row."""
 
-    def _fail(self, record: int, reason: str) -> NoReturn:
-        raise CorruptStoreError(f"{self._path}: record {record}: {reason}")
-
-    def _listed(self) -> tuple[Shape, ...]:
+    def _all_shapes(self) -> tuple[Shape, ...]:
         """The shape of each record of a ragged store."""
-        assert self._schema is not None
-        itemsize, listed = self._schema.dtype.itemsize, self._schema.shapes
-        if listed is not None and len(listed) < self._length:
-            raise CorruptStoreError(f"{self._path}: expected {self._length} shapes, found {len(listed)}")
+        assert self.schema is not None
+        itemsize, listed = self.schema.dtype.itemsize, self.schema.shapes
+        if listed is not None and len(listed) < len(self):
+            raise CorruptStoreError(f"{self.path}: expected {len(self)} shapes, found {len(listed)}")
         shapes: list[Shape] = []
-        for first in range(0, self._length, BLOCK_RECORDS):
-            idxs = np.arange(first, min(first + BLOCK_RECORDS, self._length), dtype=np.uint64)
-            lengths = self._store.lengths(idxs).tolist()
+        for first in range(0, len(self), BLOCK_RECORDS):
+            idxs = np.arange(first, min(first + BLOCK_RECORDS, len(self)), dtype=np.uint64)
+            lengths = self.lengths(idxs).tolist()
             rows = self._store.shapes(idxs)
             for at, length in enumerate(lengths):
                 items, rest = divmod(length, itemsize)
                 shape = shape_of(rows[at], items) if listed is None else listed[first + at]
                 if rest or shape is None or math.prod(shape) != items:
-                    self._fail(first + at, f"its shape does not fit its {length} bytes")
+                    self.fail(first + at, f"its shape does not fit its {length} bytes")
                 shapes.append(shape)
         return tuple(shapes)
 
     def check(self, path: Path) -> None:
         """CorruptStoreError unless the copy at `path` has as many records, and their shapes."""
         with Zrecord(path, read_only=True) as copied:
-            sound = len(copied) == self._length and not copied.sums_known
-        if self._schema is not None and schemas.read(path).shapes != self._shapes:
+            sound = len(copied) == len(self) and not copied.sums_known
+        if self.schema is not None and schemas.read(path).shapes != self._shapes:
             sound = False
         if not sound:
             raise CorruptStoreError(f"{path}: what was written is not what was read; the disk is not to be trusted")

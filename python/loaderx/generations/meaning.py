@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx._core import read_small_file
+from loaderx.copying.block import Block
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dtypes import DType, storable
 from loaderx.dataset.schema import Kind, Schema, Shape, broken, checked_item_shape, shown, stored_shapes, typed, unpack
 from loaderx.dataset.shapes import ROW_WIDTH, check_shape, rows_of
 from loaderx.dataset.spelling import NamelessError, from_spelling
-from loaderx.generations.block import Block
 from loaderx.zrecord import CODECS, CorruptStoreError
 
 JSON = "schema.json"

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx._core import Store
+from loaderx.copying.block import Block
+from loaderx.copying.place import streams_of, unfinished
+from loaderx.copying.writing import Progress, copy
 from loaderx.dataset.schema import Shape
 from loaderx.generations import meaning
-from loaderx.generations.block import Block
-from loaderx.generations.copying import Progress, copy, streams_of, unfinished
 from loaderx.generations.layout import COMPRESSED, WITH_DICTIONARY
 from loaderx.generations.meaning import Meaning
 from loaderx.generations.source import OldStore

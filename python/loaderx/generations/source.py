@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from loaderx._core import read_small_file
 from loaderx.closing import Closing
-from loaderx.generations.block import BLOCK_RECORDS, Block, cut
+from loaderx.copying.block import BLOCK_RECORDS, Block, cut
 from loaderx.generations.deflate import inflate
 from loaderx.generations.layout import (
     COMPRESSED,

@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 def cut(lengths: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Neighbouring records, of these lengths, as ranges of about BLOCK_BYTES; never of more than one record and that."""
+    """Neighbouring records, of these lengths, as ranges of at most BLOCK_BYTES, or of one record that is larger."""
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
     while start < len(ends):

@@ -1,0 +1,71 @@
+"""How far a command is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+MIN_SECONDS = 3.0
+"""From when on the time that is left is guessed."""
+CLEAR = "\x1b[K"
+"""Clears what an earlier, longer line left."""
+
+
+class Progress:
+    """A line that is written over, or a line for each tenth where the output is no terminal.
+
+    `phases`: what is done with each record, in this order; each counts once.
+    """
+
+    def __init__(self, phases: Sequence[str] = ("writing", "comparing")) -> None:
+        self._phases = phases
+        self._shown = -1
+        self._open = False
+        self._start = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Tell it, if there is something new to tell."""
+        terminal = sys.stderr.isatty()
+        percent = 100 * done // total if total else 100
+        if not terminal:
+            percent -= percent % 10
+        if percent == self._shown:
+            return
+        self._shown = percent
+        line = f"{self._phase(done, total)}: {percent:3} %"
+        if terminal:
+            line = f"\r{line}{self._details(done, total)}{CLEAR}"
+        self._open = terminal and done < total
+        print(line, file=sys.stderr, end="" if self._open else "\n", flush=True)
+
+    def _phase(self, done: int, total: int) -> str:
+        """What is being done; what comes last when all is."""
+        each = max(1, total // len(self._phases))
+        return self._phases[min(done // each, len(self._phases) - 1)]
+
+    def _details(self, done: int, total: int) -> str:
+        """Records of this phase, and the time that is left."""
+        each = total // len(self._phases)
+        if not each:
+            return ""
+        seconds = time.monotonic() - self._start
+        text = f"  {done - each * min(done // each, len(self._phases) - 1):,} of {each:,} records"
+        if done == total:
+            return f"{text}, {duration(seconds)}"
+        if done and seconds > MIN_SECONDS:
+            text += f", {duration(seconds * (total - done) / done)} left"
+        return text
+
+    def end(self) -> None:
+        """Let what comes next, such as an error, begin on a line of its own."""
+        if self._open:
+            print(file=sys.stderr)
+        self._open = False
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `m:ss` or `h:mm:ss`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
