@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (OSError, ImportError, TypeError, ValueError, IndexError, ZrecordError) as error:
         stop(progress, str(error))
     except KeyboardInterrupt:
-        stop(progress, "interrupted; nothing is left of what was begun")
+        stop(progress, getattr(options, "interrupted", "interrupted; nothing is left of what was begun"))
 
 
 def stop(progress: Progress | None, reason: str) -> None:

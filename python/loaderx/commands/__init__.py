@@ -3,9 +3,9 @@
 `options.py` has the options that several have, `progress.py` the line that tells how far it is, `shown.py` stores in a few words.
 """
 
-from loaderx.commands import export, migrate
+from loaderx.commands import convert, export, migrate
 
-ALL = (migrate, export)
+ALL = (convert, migrate, export)
 """In the order in which the help lists them."""
 
 __all__ = ["ALL"]

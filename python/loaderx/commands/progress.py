@@ -15,17 +15,23 @@ CLEAR = "\x1b[K"
 class Progress:
     """A line that is written over, or a line for each tenth where the output is no terminal.
 
+    Where nobody knows how many records there are, it tells how many are done; on no terminal, each time that these are twice as many.
+
     `phases`: what is done with each record, in this order; each counts once.
     """
 
     def __init__(self, phases: Sequence[str] = ("writing", "comparing")) -> None:
-        self._phases = phases
+        self.phases = phases
         self._shown = -1
         self._open = False
+        self._next = 0
         self._start = time.monotonic()
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int | None) -> None:
         """Tell it, if there is something new to tell."""
+        if total is None:
+            self._count(done)
+            return
         terminal = sys.stderr.isatty()
         percent = 100 * done // total if total else 100
         if not terminal:
@@ -39,18 +45,29 @@ class Progress:
         self._open = terminal and done < total
         print(line, file=sys.stderr, end="" if self._open else "\n", flush=True)
 
+    def _count(self, done: int) -> None:
+        """How many, where it isn't known of how many."""
+        text = f"{self.phases[0]}: {done:,} records"
+        if sys.stderr.isatty():
+            rate = done / max(time.monotonic() - self._start, 1e-3)
+            print(f"\r{text}, {rate:,.0f} a second{CLEAR}", file=sys.stderr, end="", flush=True)
+            self._open = True
+        elif done >= self._next:
+            self._next = done + max(1000, done)
+            print(text, file=sys.stderr, flush=True)
+
     def _phase(self, done: int, total: int) -> str:
         """What is being done; what comes last when all is."""
-        each = max(1, total // len(self._phases))
-        return self._phases[min(done // each, len(self._phases) - 1)]
+        each = max(1, total // len(self.phases))
+        return self.phases[min(done // each, len(self.phases) - 1)]
 
     def _details(self, done: int, total: int) -> str:
         """Records of this phase, and the time that is left."""
-        each = total // len(self._phases)
+        each = total // len(self.phases)
         if not each:
             return ""
         seconds = time.monotonic() - self._start
-        text = f"  {done - each * min(done // each, len(self._phases) - 1):,} of {each:,} records"
+        text = f"  {done - each * min(done // each, len(self.phases) - 1):,} of {each:,} records"
         if done == total:
             return f"{text}, {duration(seconds)}"
         if done and seconds > MIN_SECONDS:

@@ -55,7 +55,8 @@ def convert(
         check: in the end read source and store again, and compare them.
         restart: begin anew where a conversion to `dst` was cut, instead of going on with it.
         workers: threads that read. None: as many as this process may use processors.
-        progress: called with (records done, records in all, or None where only reading everything tells) now and then.
+        progress: called with (done, total) now and then: each record counts when it was written, and with `check` once more when it was
+            compared; `total` is None where only reading everything tells.
         options: those of the format.
 
     Returns:
@@ -81,7 +82,7 @@ def convert(
         if dry_run:
             return conversion
         with under_way(path, description, restart) as directory:
-            run = Run(source, chosen, encodings, directory, threads, progress)
+            run = Run(source, chosen, encodings, directory, threads, progress, 1 + check)
             records, resumed = run.write()
             if check:
                 run.compare()

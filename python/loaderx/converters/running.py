@@ -29,24 +29,30 @@ class Run:
         directory: Path,
         workers: int,
         progress: Progress | None,
+        phases: int = 1,
     ) -> None:
         self._source, self._chosen, self._encodings = source, chosen, encodings
         self._directory, self._workers = directory, workers
-        self._progress = progress or (lambda done, total: None)
+        self._told = progress or (lambda done, total: None)
+        self._phases = phases
         self._total = None if len(source) < 0 else len(source)
+
+    def _progress(self, done: int) -> None:
+        """Tell how many records were written and compared, of as many as that will be."""
+        self._told(done, None if self._total is None else self._phases * self._total)
 
     def write(self) -> tuple[int, int]:
         """Write what is not there yet. How many records there are then, and how many there were before."""
         with Written(self._directory, self._chosen.specs, self._encodings) as written:
             resumed = len(written)
-            self._progress(resumed, self._total)
+            self._progress(resumed)
             for start, block in self._blocks(resumed):
                 try:
                     written.append(block)
                 except (TypeError, ValueError) as error:
                     add_note(error, f"record 0 of this append is record {start} of the source")
                     raise
-                self._progress(len(written), self._total)
+                self._progress(len(written))
             records = len(written)
         if self._total not in (None, records):
             raise ZrecordError(f"the source said that it has {self._total} records, and gave {records}")
@@ -66,7 +72,7 @@ class Run:
                             f"record {start + at}{f' of stream {name!r}' if name else ''} is not what the source has now; the source was "
                             "changed meanwhile, or the disk or the memory is not to be trusted"
                         )
-                self._progress(end, self._total)
+                self._progress(len(written) + end)
             if end != len(written):
                 raise CorruptStoreError(f"the source had {len(written)} records, and has {end} now")
 

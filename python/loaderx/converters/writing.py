@@ -19,7 +19,7 @@ from loaderx.converters.source import ITSELF, Block, StreamSpec
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.packed import Packed
 from loaderx.dataset.streams import KINDS, found
-from loaderx.generations.copying import sync_directory
+from loaderx.copying.place import sync_directory
 from loaderx.zrecord import Zrecord, ZrecordError
 
 NEW = "new"
