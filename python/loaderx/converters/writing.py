@@ -16,10 +16,10 @@ from loaderx.converters import job
 from loaderx.converters.blocks import records
 from loaderx.converters.encoding import Encoding
 from loaderx.converters.source import ITSELF, Block, StreamSpec
+from loaderx.copying.place import sync_directory
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.packed import Packed
 from loaderx.dataset.streams import KINDS, found
-from loaderx.copying.place import sync_directory
 from loaderx.zrecord import Zrecord, ZrecordError
 
 NEW = "new"
