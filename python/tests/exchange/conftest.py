@@ -19,6 +19,16 @@ UNAVAILABLE = 3
 
 
 Peer = Callable[[str], Path]
+MAKING = 600
+"""Seconds that a test may take: the first of them makes an environment, and pip may have a slow network."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hooks get the items of all folders."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(MAKING))
 
 
 @pytest.fixture(scope="session")
