@@ -19,7 +19,7 @@ class Progress:
     """
 
     def __init__(self, phases: Sequence[str] = ("writing", "comparing")) -> None:
-        self._phases = phases
+        self.phases = phases
         self._shown = -1
         self._open = False
         self._start = time.monotonic()
@@ -41,16 +41,16 @@ class Progress:
 
     def _phase(self, done: int, total: int) -> str:
         """What is being done; what comes last when all is."""
-        each = max(1, total // len(self._phases))
-        return self._phases[min(done // each, len(self._phases) - 1)]
+        each = max(1, total // len(self.phases))
+        return self.phases[min(done // each, len(self.phases) - 1)]
 
     def _details(self, done: int, total: int) -> str:
         """Records of this phase, and the time that is left."""
-        each = total // len(self._phases)
+        each = total // len(self.phases)
         if not each:
             return ""
         seconds = time.monotonic() - self._start
-        text = f"  {done - each * min(done // each, len(self._phases) - 1):,} of {each:,} records"
+        text = f"  {done - each * min(done // each, len(self.phases) - 1):,} of {each:,} records"
         if done == total:
             return f"{text}, {duration(seconds)}"
         if done and seconds > MIN_SECONDS:

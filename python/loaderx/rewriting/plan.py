@@ -78,31 +78,34 @@ class Plan(NamedTuple):
                 f"dict_bytes: a dictionary belongs to one stream, and here are the streams {list(self.streams)}"
             )
         with unfinished(path, *self.sources) as directory:
-            new = directory / "new"
+            counter = Counter((1 + self.verify) * sum(len(records) for *_, records in self._each()), self.progress)
+            counter(0)
             chosen = {
                 name: settled(self.asked, stream.like, stream.records, directory)
                 for name, stream in self.streams.items()
             }
-            self._write(new, chosen)
+            self._write(directory / "new", chosen, counter)
             return {name: how.gain for name, how in chosen.items() if how.trained}
 
-    def _write(self, new: Path, chosen: Mapping[str, Settled]) -> None:
-        """All stores, and after that the comparison of all."""
-        each = [
+    def _each(self) -> list[tuple[str, str, Picked]]:
+        """The stores to be written: stream, part, records."""
+        return [
             (name, part, records) for name, stream in self.streams.items() for part, records in stream.parts.items()
         ]
-        counter = Counter((1 + self.verify) * sum(len(records) for _, _, records in each), self.progress)
-        for name, part, records in each:
+
+    def _write(self, new: Path, chosen: Mapping[str, Settled], counter: Counter) -> None:
+        """All stores, and after that the comparison of all."""
+        for name, part, records in self._each():
             like, (codec, level, dictionary, *_) = self.streams[name].like, chosen[name]
             schema = self.streams[name].schema(codec)
             target = new / part / name
             write(records, target, codec, schema, counter, level=level, dictionary=dictionary, uniform=like.dense)
             counter.add(len(records))
         if self.verify:
-            for name, part, records in each:
+            for name, part, records in self._each():
                 compare(records, new / part / name, counter)
                 counter.add(len(records))
-        for part in {part for _, part, _ in each}:
+        for part in {part for _, part, _ in self._each()}:
             sync_directory(new / part)
 
 
