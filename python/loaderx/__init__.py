@@ -2,6 +2,7 @@
 
 - `loaderx.utils`: arrays and iterables to stores, dictionaries.
 - `loaderx.dataset`: datasets over stores.
+- `loaderx.recode`, `concat`, `select`, `split`: stores written anew.
 - `loaderx.migrate`, `loaderx.export`: stores of other generations.
 - `loaderx.dataloader`: random batches of them, for ever.
 - `loaderx.sampler`: the order of those batches.
@@ -13,8 +14,9 @@ from loaderx.dataloader import BatchTimeoutError, DataLoader, Mixture, Stats, Wo
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.generations import export, migrate
+from loaderx.rewriting import Rewritten, concat, recode, select, split
 from loaderx.sampler import Sampler
-from loaderx.utils import from_iterator, from_numpy, train_dict
+from loaderx.utils import Gain, dictionary_gain, from_iterator, from_numpy, measured_dict, train_dict
 from loaderx.zrecord import (
     CODECS,
     MAX_RECORD_LEN,
@@ -37,6 +39,7 @@ __all__ = [
     "CorruptStoreError",
     "DataLoader",
     "DenseDataset",
+    "Gain",
     "MSDataset",
     "Mixture",
     "Packed",
@@ -44,6 +47,7 @@ __all__ = [
     "RaggedDataset",
     "Repaired",
     "Report",
+    "Rewritten",
     "Sampler",
     "StaleStoreError",
     "Stats",
@@ -55,11 +59,17 @@ __all__ = [
     "ZrecordError",
     "__version__",
     "build_dict",
+    "concat",
+    "dictionary_gain",
     "export",
     "from_iterator",
     "from_numpy",
+    "measured_dict",
     "migrate",
+    "recode",
     "repair",
+    "select",
+    "split",
     "train_dict",
     "verify",
 ]

@@ -1,11 +1,12 @@
 """The commands of `loaderx`, one a file: `add` tells the parser about it, `run` does it.
 
-`options.py` has the options that several have, `progress.py` the line that tells how far it is, `shown.py` stores in a few words.
+- `options.py`: the options that several have. `rewriting.py`: what those share that write stores anew.
+- `progress.py`: the line that tells how far it is. `shown.py`: stores in a few words.
 """
 
-from loaderx.commands import convert, export, migrate
+from loaderx.commands import concat, convert, export, migrate, recode, select, split
 
-ALL = (convert, migrate, export)
+ALL = (convert, recode, concat, select, split, migrate, export)
 """In the order in which the help lists them."""
 
 __all__ = ["ALL"]

@@ -2,10 +2,11 @@
 
 - `from_numpy`: a stacked array to a dense store.
 - `from_iterator`: an iterable of records to a ragged store.
-- `train_dict`: a dictionary from settled data.
+- `train_dict`: a dictionary from settled data. `dictionary_gain`: what it gains. `measured_dict`: both, on parts of one sample.
 """
 
 from loaderx.utils.convert import from_iterator, from_numpy
 from loaderx.utils.dictionary import train_dict
+from loaderx.utils.gain import Gain, dictionary_gain, measured_dict
 
-__all__ = ["from_iterator", "from_numpy", "train_dict"]
+__all__ = ["Gain", "dictionary_gain", "from_iterator", "from_numpy", "measured_dict", "train_dict"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from loaderx._core import replace_file
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
+from loaderx.dataset.index import Indices
 from loaderx.dataset.tiers import tier_named
-from loaderx.zrecord import PathLike, build_dict
+from loaderx.zrecord import PathLike, Zrecord, build_dict
 
 Sample: TypeAlias = npt.NDArray[np.uint8]
 
@@ -29,6 +30,17 @@ PROBES = 4096
 """Records whose lengths are looked at to find how many fit a budget."""
 
 
+class Stored(Protocol):
+    """Records that can be had by their indices, as those of a store."""
+
+    def __len__(self) -> int: ...
+    def lengths(self, idxs: Indices) -> npt.NDArray[np.uint32]:
+        """The bytes of each record, shape (n,)."""
+
+    def gather_packed(self, idxs: Indices) -> tuple[Sample, npt.NDArray[np.int64]]:
+        """The records one after another, and their byte offsets, shape (n + 1,)."""
+
+
 def train_dict(
     source: Any,
     tier: str | None = None,
@@ -37,8 +49,8 @@ def train_dict(
     """Train a zstd dictionary for "zstd_dict" stores on settled, complete data.
 
     Args:
-        source: stacked array (a record a row), an iterable of records (it is read to its end), or a dataset. Arrays may be those of
-            any package, as for `from_numpy`.
+        source: stacked array (a record a row), an iterable of records (it is read to its end), a dataset or a `Zrecord`. Arrays may be
+            those of any package, as for `from_numpy`.
         tier: "fast", "balanced" (default) or "max"; see `loaderx.dataset.DICT_TIERS`.
         path: also write the dictionary to this file.
 
@@ -51,13 +63,18 @@ def train_dict(
         ZrecordError: too few or too small records to train on.
     """
     chosen = tier_named(tier)
-    samples = [sample for sample in samples_of(source, chosen["samples"]) if sample.size]
-    if not samples:
-        raise ValueError("train_dict: expected at least one record with bytes in it, found none")
-    dictionary = build_dict(np.concatenate(samples), [sample.size for sample in samples], chosen["size"])
+    dictionary = trained_on(samples_of(source, chosen["samples"]), chosen["size"])
     if path is not None:
         replace_file(path, dictionary)
     return dictionary
+
+
+def trained_on(samples: Iterable[Sample], size: int) -> bytes:
+    """A dictionary of at most `size` bytes. ValueError where there is nothing to train on, ZrecordError where it is too little."""
+    filled = [sample for sample in samples if sample.size]
+    if not filled:
+        raise ValueError("train_dict: expected at least one record with bytes in it, found none")
+    return build_dict(np.concatenate(filled), [sample.size for sample in filled], size)
 
 
 def samples_of(source: Any, budget: int) -> Iterator[Sample]:
@@ -65,7 +82,9 @@ def samples_of(source: Any, budget: int) -> Iterator[Sample]:
     if is_array(source):
         return from_array(array_of(source, "train_dict"), budget)
     if isinstance(source, (DenseDataset, RaggedDataset)):
-        return from_dataset(source, budget)
+        return from_stored(source._store, budget)
+    if isinstance(source, Zrecord):
+        return from_stored(source, budget)
     if isinstance(source, MSDataset):
         raise TypeError("train_dict: a dictionary belongs to one stream: give ds[name]")
     if isinstance(source, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(source, Iterable):
@@ -85,15 +104,24 @@ def from_array(array: npt.NDArray[Any], budget: int) -> Iterator[Sample]:
         yield as_bytes(array[row, ...])
 
 
-def from_dataset(dataset: DenseDataset | RaggedDataset, budget: int) -> Iterator[Sample]:
+def from_stored(records: Stored, budget: int) -> Iterator[Sample]:
     """Of records, gathered in blocks of bounded size."""
-    probes = dataset.lengths(spread(len(dataset), PROBES)).astype(np.int64)
+    return first_bytes(records, sampled(records, budget))
+
+
+def sampled(records: Stored, budget: int) -> Indices:
+    """The indices of a sample of about `budget` bytes, ascending."""
+    probes = records.lengths(spread(len(records), PROBES)).astype(np.int64)
     mean = max(1, int(np.minimum(probes, SAMPLE_LIMIT).mean())) if probes.size else 1
-    chosen = spread(len(dataset), budget // mean)
-    lengths = dataset.lengths(chosen).astype(np.int64)
+    return spread(len(records), budget // mean)
+
+
+def first_bytes(records: Stored, chosen: Indices) -> Iterator[Sample]:
+    """At most the first SAMPLE_LIMIT bytes of each chosen record."""
+    lengths = records.lengths(chosen).astype(np.int64)
     blocks = np.cumsum(lengths) // GATHER_BYTES
     for block in np.split(chosen, np.flatnonzero(np.diff(blocks)) + 1):
-        packed, starts = dataset._store.gather_packed(block)
+        packed, starts = records.gather_packed(block)
         for start, end in itertools.pairwise(starts.tolist()):
             yield packed[start : min(end, start + SAMPLE_LIMIT)].copy()
 
