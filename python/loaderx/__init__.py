@@ -1,6 +1,6 @@
 """loaderx: a persistent record store, an index sampler, and an endless data loader.
 
-- `loaderx.utils`: arrays and iterables to stores, dictionaries.
+- `loaderx.utils`: arrays and iterables to stores, dictionaries, padding.
 - `loaderx.dataset`: datasets over stores.
 - `loaderx.migrate`, `loaderx.export`: stores of other generations.
 - `loaderx.dataloader`: random batches of them, for ever.
@@ -14,7 +14,7 @@ from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedD
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.generations import export, migrate
 from loaderx.sampler import Sampler
-from loaderx.utils import from_iterator, from_numpy, train_dict
+from loaderx.utils import from_iterator, from_numpy, pad, train_dict
 from loaderx.zrecord import (
     CODECS,
     MAX_RECORD_LEN,
@@ -59,6 +59,7 @@ __all__ = [
     "from_iterator",
     "from_numpy",
     "migrate",
+    "pad",
     "repair",
     "train_dict",
     "verify",
