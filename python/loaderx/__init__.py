@@ -1,6 +1,6 @@
 """loaderx: a persistent record store, an index sampler, and an endless data loader.
 
-- `loaderx.utils`: arrays and iterables to stores, dictionaries.
+- `loaderx.utils`: arrays and iterables to stores, dictionaries, padding.
 - `loaderx.dataset`: datasets over stores.
 - `loaderx.recode`, `concat`, `select`, `split`: stores written anew.
 - `loaderx.migrate`, `loaderx.export`: stores of other generations.
@@ -16,7 +16,7 @@ from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.generations import export, migrate
 from loaderx.rewriting import Rewritten, concat, recode, select, split
 from loaderx.sampler import Sampler
-from loaderx.utils import Gain, dictionary_gain, from_iterator, from_numpy, measured_dict, train_dict
+from loaderx.utils import Gain, dictionary_gain, from_iterator, from_numpy, measured_dict, pad, train_dict
 from loaderx.zrecord import (
     CODECS,
     MAX_RECORD_LEN,
@@ -66,6 +66,7 @@ __all__ = [
     "from_numpy",
     "measured_dict",
     "migrate",
+    "pad",
     "recode",
     "repair",
     "select",

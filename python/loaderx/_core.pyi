@@ -1,7 +1,7 @@
 """The native core. Prefer the public names in `loaderx.zrecord` and `loaderx.sampler`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 import numpy as np
@@ -106,8 +106,16 @@ class Store:
     has_writer: bool
     closed: bool
     def __len__(self) -> int: ...
-    def append(self, src: npt.NDArray[Any] | bytes, offsets: npt.NDArray[np.uint64]) -> int:
-        """Records packed in the C-contiguous `src`: record i starts at byte offsets[i], the last ends at the end of `src`."""
+    def append(
+        self,
+        src: npt.NDArray[Any] | bytes,
+        offsets: npt.NDArray[np.uint64],
+        shapes: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
+        """Records packed in the C-contiguous `src`: record i starts at byte offsets[i], the last ends at the end of `src`.
+
+        `shapes` is as for `append_list`.
+        """
     def append_rows(self, rows: npt.NDArray[Any]) -> int:
         """One record a row along axis 0 of a C-contiguous array."""
     def append_list(
@@ -124,6 +132,8 @@ class Store:
         """The records one after another, n + 1 byte offsets, and (n, 8) rows of the `.shape` file if there is one; all of one moment."""
     def lengths(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """Logical bytes of each record."""
+    def forms(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """What `lengths` and `shapes` give, of one moment; None where the store keeps no shapes. No record is read."""
     def shapes(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """(n, 8) rows of the `.shape` file; zeros where the store has none."""
     def adopt_shapes(self, shapes: npt.NDArray[np.uint32], schema: bytes) -> None:
@@ -162,8 +172,60 @@ class Rows:
     def record(self, index: int) -> npt.NDArray[Any]:
         """Record `index`, shape item_shape. IndexError if there is none."""
 
-def split(array: npt.NDArray[Any], places: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
-    """The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it."""
+def split(
+    array: npt.NDArray[Any], places: npt.NDArray[np.int64], rows: npt.NDArray[np.uint32] | None = None
+) -> list[npt.NDArray[Any]]:
+    """The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it.
+
+    They have the shapes that the `rows` of a `.shape` file state, (n, 8); None: one dimension. ValueError where one doesn't fit.
+    """
+
+def fits(rows: npt.NDArray[np.uint32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each record can have the shape that its row states; record i has places[i + 1] - places[i] items."""
+
+def shapes(rows: npt.NDArray[np.uint32], places: npt.NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """The shapes that rows state for records as in `fits`. ValueError where one doesn't fit."""
+
+def shape_rows(
+    shapes: Iterable[Sequence[int]], what: str, places: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.uint32] | None:
+    """The (n, 8) rows of shapes, tuples or lists; None if all are one-dimensional. With `places` each must be that of its record.
+
+    TypeError for what is no shape, ValueError for one that has no row or doesn't fit; they begin with `what` and the record's number.
+    """
+
+def ready(
+    records: Iterable[Any], dtype: np.dtype[Any], convert: Callable[[Any, int], npt.NDArray[Any]]
+) -> tuple[list[npt.NDArray[Any]], npt.NDArray[np.uint32] | None]:
+    """The records as C-contiguous arrays of `dtype`, and the rows of their shapes, None if all are one-dimensional.
+
+    `convert(record, i)` makes such an array of whatever is none, or raises.
+    """
+
+def pack(
+    records: Iterator[Any],
+    dtype: np.dtype[Any],
+    convert: Callable[[Any, int], npt.NDArray[Any]],
+    first: int,
+    limit: int,
+    overhead: int,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint32] | None]:
+    """The next records of an iterator, copied: their bytes, the byte where each begins, rows as in `ready`.
+
+    It ends with the iterator, or where the bytes and `overhead` of these a record come to `limit`. The first record is number `first`.
+    """
+
+def pad_packed(
+    src: npt.NDArray[Any] | bytes,
+    offsets: npt.NDArray[np.uint64],
+    dense: npt.NDArray[Any],
+    fill: bytes,
+    left: bool,
+) -> None:
+    """The records packed in `src`, as for `Store.append`, into rows of the C-contiguous `dense`, the rest of which is `fill` again and again."""
+
+def pad_list(records: Sequence[npt.NDArray[Any] | bytes], dense: npt.NDArray[Any], fill: bytes, left: bool) -> None:
+    """As `pad_packed`, of records as for `Store.append_list`."""
 
 def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""

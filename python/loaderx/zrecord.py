@@ -146,12 +146,15 @@ class Zrecord(Closing):
     def __len__(self) -> int:
         return len(self._core)
 
-    def append(self, src: npt.NDArray[Any] | Bytes, offsets: npt.ArrayLike) -> int:
+    def append(
+        self, src: npt.NDArray[Any] | Bytes, offsets: npt.ArrayLike, shapes: npt.NDArray[np.uint32] | None = None
+    ) -> int:
         """Append the records packed in `src`: record i starts at byte `offsets[i]`, the last one ends where `src` ends.
 
         Args:
             src: C-contiguous array of any fixed-width dtype, or bytes.
             offsets: ascending byte offsets, shape (n,), the first being 0.
+            shapes: as for `append_list`.
 
         Returns:
             The index of the first new record. Once it returns, other handles see the records after `refresh()`.
@@ -160,7 +163,7 @@ class Zrecord(Closing):
             ValueError: no records, offsets that are no packing, a record over MAX_RECORD_LEN. Nothing was written.
             UnsupportedCodecError: a "zstd_dict" store without its dictionary. Nothing was written.
         """
-        return self._core.append(byte_array(src, "src"), uint64_array(offsets, "offsets"))
+        return self._core.append(byte_array(src, "src"), uint64_array(offsets, "offsets"), shapes)
 
     def append_rows(self, rows: npt.NDArray[Any]) -> int:
         """Append one record a row along axis 0 of a C-contiguous array; returns the first new index."""
@@ -216,6 +219,10 @@ class Zrecord(Closing):
     def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:
         """The length in bytes of each record as a reader gets it, shape (n,)."""
         return self._core.lengths(uint64_array(idxs, "idxs"))
+
+    def forms(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """What `lengths` and `shapes` give, None where the store has no shapes; both of one moment. No record is read."""
+        return self._core.forms(idxs)
 
     def shapes(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """The (n, 8) rows of the `.shape` file (`docs/format.md`); zeros where the store has none."""

@@ -272,7 +272,7 @@ fn byte_view<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyA
 }
 
 /// The bytes of one record of a list.
-fn record_bytes<'a>(i: usize, record: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+pub(crate) fn record_bytes<'a>(i: usize, record: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     if let Ok(bytes) = record.cast::<PyBytes>() {
         return Ok(bytes.as_bytes());
     }

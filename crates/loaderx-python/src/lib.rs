@@ -14,9 +14,12 @@ mod handler;
 mod integrity;
 mod memory;
 mod owned;
+mod padding;
 mod pipeline;
+mod records;
 mod rows;
 mod sampler;
+mod shapes;
 mod store;
 mod view;
 
@@ -44,6 +47,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
     module.add_function(wrap_pyfunction!(memory::empty_array, module)?)?;
     module.add_function(wrap_pyfunction!(rows::split, module)?)?;
+    module.add_function(wrap_pyfunction!(records::ready, module)?)?;
+    module.add_function(wrap_pyfunction!(records::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(shapes::fits, module)?)?;
+    module.add_function(wrap_pyfunction!(shapes::shapes, module)?)?;
+    module.add_function(wrap_pyfunction!(shapes::rows_of, module)?)?;
+    module.add_function(wrap_pyfunction!(padding::pad_packed, module)?)?;
+    module.add_function(wrap_pyfunction!(padding::pad_list, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

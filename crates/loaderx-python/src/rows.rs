@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::array::{Destination, fill, indices, plain};
+use crate::array::{Destination, Shapes, fill, indices, plain};
 use crate::error::detached;
 use crate::memory::empty;
 use crate::store::Store;
@@ -101,11 +101,14 @@ impl Rows {
     }
 }
 
-/// The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it.
+/// The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it; of the shapes that `rows` state, or
+/// one-dimensional.
 #[pyfunction]
+#[pyo3(signature = (array, places, rows = None))]
 pub(crate) fn split<'py>(
     array: &Bound<'py, PyUntypedArray>,
     places: PyReadonlyArray1<'py, i64>,
+    rows: Option<Shapes>,
 ) -> PyResult<Bound<'py, PyList>> {
-    parts(array, places.as_slice()?)
+    parts(array, places.as_slice()?, rows.as_ref().map(Shapes::as_slice))
 }

@@ -169,9 +169,19 @@ impl Store {
     ///
     /// Record i starts at byte offsets[i], the first at 0; the last one ends at the end of `src`. ValueError for
     /// offsets that are no packing or a record above MAX_RECORD_LEN; StoreLockedError if another handle writes.
-    fn append(&self, py: Python<'_>, src: Source<'_>, offsets: Numbers<'_>) -> PyResult<u64> {
+    ///
+    /// `shapes` is as for `append_list`.
+    #[pyo3(signature = (src, offsets, shapes = None))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        src: Source<'_>,
+        offsets: Numbers<'_>,
+        shapes: Option<Shapes>,
+    ) -> PyResult<u64> {
         let (src, offsets) = (src.as_slice()?, offsets.as_slice()?);
-        detached(py, || self.core.append(&zrecord::Records::packed(src, offsets)?, None))
+        let shapes = shapes.as_ref().map(Shapes::as_slice);
+        detached(py, || self.core.append(&zrecord::Records::packed(src, offsets)?, shapes))
     }
 
     /// Append one record a row along axis 0 of a C-contiguous array, and return the index of the first.
@@ -231,6 +241,17 @@ impl Store {
     fn lengths<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let idxs = idxs.as_slice()?;
         Ok(PyArray1::from_slice(py, &detached(py, || self.core.lengths(idxs))?))
+    }
+
+    /// The lengths of `lengths`, and the rows of `shapes` or None where the store keeps none; both of one moment. No record is read.
+    fn forms<'py>(
+        &self,
+        py: Python<'py>,
+        idxs: Numbers<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray2<u32>>>)> {
+        let idxs = idxs.as_slice()?;
+        let (lengths, shapes) = detached(py, || self.core.forms(idxs))?;
+        Ok((PyArray1::from_slice(py, &lengths), shapes.map(|shapes| shape_rows(py, &shapes))))
     }
 
     /// Rows of the `.shape` file, uint32, shape (n, 8); zeros where the store has none. IndexError as in `lengths`.
@@ -338,7 +359,8 @@ pub(crate) fn packed(py: Python<'_>, packed: zloader::Packed) -> PyResult<Packed
     Ok((values, PyArray1::from_slice(py, &packed.offsets), shapes))
 }
 
-fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> Bound<'py, PyArray2<u32>> {
+/// Entries as rows of the `.shape` file, shape (n, 8).
+pub(crate) fn shape_rows<'py>(py: Python<'py>, shapes: &[zrecord::Shape]) -> Bound<'py, PyArray2<u32>> {
     let rows: Vec<[u32; 8]> = shapes.iter().map(|shape| shape.0).collect();
     ArrayView2::from(rows.as_slice()).to_pyarray(py)
 }

@@ -12,7 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3::{PyTypeInfo, ffi};
 
+use zrecord::Shape;
+
 use crate::array::{data, is_writeable};
+use crate::shapes::does_not_fit;
 
 /// What may be done with an array's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,26 +90,48 @@ pub(crate) fn stretch<'py>(
     unsafe { view(&shape, dtype, start, Elements::ReadOnly, owner) }
 }
 
-/// The parts of a C-contiguous array of shape (n,) between neighbouring places, as views of it that are writable if it is.
-pub(crate) fn parts<'py>(array: &Bound<'py, PyUntypedArray>, places: &[i64]) -> PyResult<Bound<'py, PyList>> {
+/// The parts of a C-contiguous array of shape (n,) between neighbouring places, as views of it that are writable if it is; of the shapes
+/// that the entries state, or one-dimensional.
+pub(crate) fn parts<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    places: &[i64],
+    shapes: Option<&[Shape]>,
+) -> PyResult<Bound<'py, PyList>> {
     let (dtype, length, start) = (array.dtype(), array.len(), data(array).cast_mut());
     let refuse = || PyValueError::new_err(format!("the places are no cuts of an array of {length} elements"));
     if array.ndim() != 1 || !array.is_c_contiguous() || dtype.has_object() {
         return Err(refuse());
     }
+    if let Some(shapes) = shapes
+        && places.len().checked_sub(1) != Some(shapes.len())
+    {
+        let message =
+            format!("expected one place more than the {} shapes, found {}", shapes.len(), places.len());
+        return Err(PyValueError::new_err(message));
+    }
     let elements = if is_writeable(array) { Elements::Writable } else { Elements::ReadOnly };
-    let part = |(&from, &to): (&i64, &i64)| {
+    let part = |(i, (&from, &to)): (usize, (&i64, &i64))| {
         let (from, to) = (usize::try_from(from), usize::try_from(to));
         let (Ok(from), Ok(to)) = (from, to) else { return Err(refuse()) };
         if from > to || to > length {
             return Err(refuse());
         }
+        let items = to - from;
+        let entry = shapes.and_then(|shapes| shapes.get(i)).copied().unwrap_or_default();
         let start = start.wrapping_add(from * dtype.itemsize());
-        // SAFETY: the elements lie within the array, which owns them or keeps alive who does.
-        unsafe { view(&[to - from], &dtype, start, elements, array.clone().into_any()) }
+        let owner = array.clone().into_any();
+        if entry.is_plain() {
+            // SAFETY: the elements lie within the array, which owns them or keeps alive who does.
+            return unsafe { view(&[items], &dtype, start, elements, owner) };
+        }
+        let sizes = entry.dimensions(items as u64).ok_or_else(|| does_not_fit(i))?;
+        let sizes: Result<Vec<_>, _> = sizes.as_slice().iter().map(|&size| usize::try_from(size)).collect();
+        let sizes = sizes.map_err(|_| does_not_fit(i))?;
+        // SAFETY: as above; the dimensions are those of `items` elements.
+        unsafe { view(&sizes, &dtype, start, elements, owner) }
     };
-    let parts = places.iter().zip(places.iter().skip(1)).map(part).collect::<PyResult<Vec<_>>>()?;
-    PyList::new(array.py(), parts)
+    let pairs = places.iter().zip(places.iter().skip(1)).enumerate();
+    PyList::new(array.py(), pairs.map(part).collect::<PyResult<Vec<_>>>()?)
 }
 
 /// The bytes of an array; `None` if no memory holds as many.

@@ -36,7 +36,7 @@ pub use append::Records;
 pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, build_dict};
 pub use create::{read_file, replace_file};
 pub use error::{Error, Result};
-pub use format::{FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};
+pub use format::{Dimensions, FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};
 pub use options::{Io, Options, Verify};
 pub use pool::on_this_thread;
 pub use repair::{Repair, Repaired, repair};

@@ -13,12 +13,10 @@ from typing import Any
 from loaderx._core import Store
 from loaderx.closing import Closing
 from loaderx.converters import job
-from loaderx.converters.blocks import records
 from loaderx.converters.encoding import Encoding
 from loaderx.converters.source import ITSELF, Block, StreamSpec
 from loaderx.copying.place import sync_directory
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
-from loaderx.dataset.packed import Packed
 from loaderx.dataset.streams import KINDS, found
 from loaderx.zrecord import Zrecord, ZrecordError
 
@@ -99,11 +97,10 @@ class Written(Closing):
 
     def append(self, block: Block) -> None:
         """Append a block to all streams."""
-        ready = {name: records(values) if isinstance(values, Packed) else values for name, values in block.items()}
         if isinstance(self._target, MSDataset):
-            self._target.append(ready)
+            self._target.append(block)
         else:
-            self._target.append(ready[ITSELF])
+            self._target.append(block[ITSELF])
 
     def read(self, start: int, end: int) -> Block:
         """The records from `start` up to `end` of all streams."""

@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from loaderx import _core
 from loaderx._core import Store
 from loaderx.copying.ahead import ahead
 from loaderx.copying.block import Block, Source
@@ -67,12 +66,10 @@ def write(
 
 def append(store: Zrecord, block: Block, uniform: bool) -> None:
     """Append a block's records."""
-    if block.rows is not None:
-        store.append_list(_core.split(block.values, block.offsets), block.rows)
-    elif uniform:
+    if uniform:
         store.append_rows(block.values.reshape(len(block), -1))
     else:
-        store.append(block.values, block.offsets[:-1])
+        store.append(block.values, block.offsets[:-1], block.rows)
 
 
 def compare(source: Source, path: Path, told: Told) -> None:

@@ -10,9 +10,8 @@ from loaderx.arguments import add_note
 from loaderx.dataloader.selection import Selection
 from loaderx.dataloader.sources import Indices, Ragged, Sources, Stream, native, read, row_bytes
 from loaderx.dataloader.transforms import Transform
-from loaderx.dataset.packed import Packed, assembled
+from loaderx.dataset.packed import Packed, assembled, listed
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.dataset.shapes import split
 from loaderx.zrecord import ZrecordError
 
 if TYPE_CHECKING:
@@ -130,8 +129,8 @@ class Plan:
             stream = streams[0 if sources is None else sources[at]]
             return f"{cast(RaggedDataset, stream).path}: record {indices[at]}"
 
-        packed = assembled(*gathered, cast(RaggedDataset, streams[0]).dtype, where)
-        return packed if self.ragged == "packed" else split(*packed)
+        make = assembled if self.ragged == "packed" else listed
+        return make(*gathered, cast(RaggedDataset, streams[0]).dtype, where)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("sources", "selection", "transform", "ragged")}

@@ -120,12 +120,6 @@ def opaque(array: Array) -> Array:
     return array if array.dtype.names is None else voids(array)
 
 
-def copied(array: Array) -> Array:
-    """A C-contiguous copy, bit for bit."""
-    copy: Array = opaque(array).copy().view(array.dtype)
-    return copy
-
-
 def contiguous(array: Array) -> Array:
     """`array` itself if it is C-contiguous, else a copy, bit for bit; one of no dimensions gets one."""
     if array.dtype.names is None:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.dataset.shapes import shape_of
 from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, PathLike, StaleStoreError, Zrecord, ZrecordError
 
@@ -322,7 +321,5 @@ def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt
         listed = [schema.shapes[i] for i in idxs.tolist()]
         fits &= np.fromiter(map(math.prod, listed), np.int64, len(listed)) == items
     elif store.has_shapes:
-        rows = store.shapes(idxs)
-        for at in np.flatnonzero(rows[:, 0]):
-            fits[at] &= shape_of(rows[at], int(items[at])) is not None
+        fits &= _core.fits(store.shapes(idxs), np.concatenate([[0], np.cumsum(items)]))
     return fits

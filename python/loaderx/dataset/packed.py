@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from loaderx.dataset.dtypes import DType, described
-from loaderx.dataset.index import Indices
+from loaderx import _core
+from loaderx.dataset.dtypes import DType, as_array, contiguous, described
+from loaderx.dataset.foreign import array_of
 from loaderx.dataset.schema import Shape
-from loaderx.dataset.shapes import shape_of
+from loaderx.dataset.shapes import rows_for
 from loaderx.zrecord import CorruptStoreError
 
 Array = npt.NDArray[Any]
@@ -21,15 +21,74 @@ Array = npt.NDArray[Any]
 class Packed(NamedTuple):
     """A batch of records in one array, as variable-length kernels and nested tensors take it.
 
-    Record i is `values[offsets[i] : offsets[i + 1]]`, of the shape `shapes[i]`.
+    Record i is `values[offsets[i] : offsets[i + 1]]`, of the shape `shapes[i]`. `RaggedDataset.packed` makes such batches, and
+    `RaggedDataset.append` takes them, those that you make too.
     """
 
     values: Array
     """The items of all records one after another, shape (items,)."""
     offsets: npt.NDArray[np.int64]
-    """Where each record begins, in items, and where the last one ends, shape (n + 1,)."""
-    shapes: list[Shape] | None
-    """The shape of each record; None when all are one-dimensional."""
+    """Where each record begins, in items, and where the last one ends, shape (n + 1,). An append takes any integers."""
+    shapes: Sequence[Shape] | npt.NDArray[np.integer[Any]] | None = None
+    """The shape of each record, a list; None when all are one-dimensional. An append also takes integers, shape (n, rank)."""
+
+
+class Flat(NamedTuple):
+    """A batch that was checked."""
+
+    values: Array
+    """C-contiguous, shape (items,)."""
+    places: npt.NDArray[np.int64]
+    """From 0 to the number of values, ascending, shape (n + 1,)."""
+    rows: npt.NDArray[np.uint32] | None
+    """Of the `.shape` file; None when all records are one-dimensional."""
+
+    @property
+    def starts(self) -> npt.NDArray[np.uint64]:
+        """The byte where each record begins, shape (n,)."""
+        return (self.places[:-1] * self.values.dtype.itemsize).astype(np.uint64)
+
+    @property
+    def items(self) -> npt.NDArray[np.int64]:
+        """The items of each record, shape (n,)."""
+        return np.diff(self.places)
+
+
+def flat(packed: Packed, dtype: DType | None, what: str) -> Flat:
+    """The batch, if its parts fit each other, and its values are of `dtype` where one is given.
+
+    Raises:
+        TypeError: what is no array, no integers, no shapes.
+        ValueError: another dtype, or offsets or shapes that don't fit; the first record of which that is so is named.
+    """
+    name = f"{what}: values"
+    values = array_of(packed.values, name) if dtype is None else as_array(packed.values, dtype, name)
+    if values.ndim != 1:
+        raise ValueError(f"{name}: expected shape (items,), found {values.shape}")
+    places = checked_places(packed.offsets, len(values), what)
+    return Flat(contiguous(values), places, rows_for(packed.shapes, places, what))
+
+
+def checked_places(offsets: Any, items: int, what: str) -> npt.NDArray[np.int64]:
+    """The offsets of at least one record as int64; TypeError or ValueError where they don't cut so many items."""
+    found = array_of(offsets, f"{what}: offsets")
+    if found.size and found.dtype.kind not in "iu":
+        raise TypeError(f"{what}: offsets: expected integers, found dtype {described(found.dtype)}")
+    if found.ndim != 1 or found.size == 0:
+        raise ValueError(f"{what}: offsets: expected shape (n + 1,) for n records, found {found.shape}")
+    if found.size == 1:
+        raise ValueError(f"{what}: expected at least one record, found none")
+    if found[0] != 0:
+        raise ValueError(f"{what}: record 0: expected a begin at item 0, found {found[0]}")
+    falls = np.flatnonzero(found[1:] < found[:-1])
+    if falls.size:
+        at = int(falls[0])
+        raise ValueError(f"{what}: record {at}: expected an end at item {found[at]} or behind, found {found[at + 1]}")
+    if found[-1] != items:
+        raise ValueError(
+            f"{what}: record {len(found) - 2}: expected an end at item {items}, the last, found {found[-1]}"
+        )
+    return np.ascontiguousarray(found, np.int64)
 
 
 Where = Callable[[int], str]
@@ -44,8 +103,33 @@ def assembled(
     where: Where,
 ) -> Packed:
     """The batch of records whose bytes begin at `starts`, and whose shape rows are `rows`. CorruptStoreError where they don't fit."""
-    starts = in_items(starts, dtype, where)
-    return Packed(records.view(dtype), starts, shapes_of(rows, starts, where))
+    places, rows = fitting(starts, rows, dtype, where)
+    return Packed(records.view(dtype), places, None if rows is None else _core.shapes(rows, places))
+
+
+def listed(
+    records: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.uint32] | None,
+    dtype: DType,
+    where: Where,
+) -> list[Array]:
+    """As `assembled`, the records as a list of views."""
+    places, rows = fitting(starts, rows, dtype, where)
+    return _core.split(records.view(dtype), places, rows)
+
+
+def fitting(
+    starts: npt.NDArray[np.int64], rows: npt.NDArray[np.uint32] | None, dtype: DType, where: Where
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
+    """Where records begin in items, and their shape rows; None where these say nothing. CorruptStoreError where they don't fit."""
+    places = in_items(starts, dtype, where)
+    if rows is None or not rows[:, 0].any():
+        return places, None
+    fits = _core.fits(rows, places)
+    if not fits.all():
+        raise misfit(places, int(np.argmin(fits)), where)
+    return places, rows
 
 
 def in_items(starts: npt.NDArray[np.int64], dtype: DType, where: Where) -> npt.NDArray[np.int64]:
@@ -62,26 +146,6 @@ def in_items(starts: npt.NDArray[np.int64], dtype: DType, where: Where) -> npt.N
     return items
 
 
-def shapes_of(rows: npt.NDArray[np.uint32] | None, starts: npt.NDArray[np.int64], where: Where) -> list[Shape] | None:
-    """The shapes that the shape table says; None when all are one-dimensional."""
-    if rows is None or not rows[:, 0].any():
-        return None
-    items = np.diff(starts).tolist()
-    return fitting([shape_of(row, n) for row, n in zip(rows, items, strict=True)], items, where)
-
-
-def listed_shapes(listed: tuple[Shape, ...], idxs: Indices, starts: npt.NDArray[np.int64], where: Where) -> list[Shape]:
-    """The shapes that a schema of loaderx 1.x lists."""
-    items = np.diff(starts).tolist()
-    stated = [listed[i] for i in idxs.tolist()]
-    fits = [shape if math.prod(shape) == n else None for shape, n in zip(stated, items, strict=True)]
-    return fitting(fits, items, where)
-
-
-def fitting(shapes: list[Shape | None], items: list[int], where: Where) -> list[Shape]:
-    """The shapes, of which None doesn't fit the record."""
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
-        at = shapes.index(None)
-        raise CorruptStoreError(f"{where(at)}: its shape does not fit its {items[at]} items")
-    return known
+def misfit(places: npt.NDArray[np.int64], at: int, where: Where) -> CorruptStoreError:
+    """The error of a record that can't have the shape that is stated."""
+    return CorruptStoreError(f"{where(at)}: its shape does not fit its {places[at + 1] - places[at]} items")

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import Packed, assembled, listed_shapes
-from loaderx.dataset.shapes import check_shape, rows_of, split
-from loaderx.zrecord import MAX_RECORD_LEN, Bytes, CorruptStoreError, Io, PathLike, Verify, ZrecordError
+from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit
+from loaderx.dataset.shapes import ROW_WIDTH, Shape, check_shape, rows_of
+from loaderx.zrecord import MAX_RECORD_LEN, CorruptStoreError, Io, PathLike, Verify, ZrecordError
 
 Array = npt.NDArray[Any]
+Value = TypeVar("Value")
 
 
 class Prepared(NamedTuple):
-    """Records ready to be written: C-contiguous arrays, and their shape rows if one of them is not one-dimensional."""
+    """Records ready to be written."""
 
-    records: list[Array]
-    shapes: npt.NDArray[np.uint32] | None
+    records: list[Array] | Array
+    """C-contiguous arrays; or one, and they lie in it one after another."""
+    starts: npt.NDArray[np.uint64] | None
+    """The byte where each begins if they lie in one array."""
+    rows: npt.NDArray[np.uint32] | None
+    """Of the `.shape` file, if one of them is not one-dimensional."""
 
 
 class RaggedDataset(Dataset[Array, list[Array], Prepared]):
@@ -75,10 +82,10 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
     def _check_shapes(self) -> None:
         """CorruptStoreError where the shapes that loaderx 1.x lists are not those of the records."""
-        listed = self._schema.shapes
-        if listed is not None and len(listed) != len(self):
+        old = self._schema.shapes
+        if old is not None and len(old) != len(self):
             raise CorruptStoreError(
-                f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(listed)}: "
+                f"{self.path / schemas.FILE}: expected a shape for each of {len(self)} records, found {len(old)}: "
                 "loaderx 1.x was cut while it wrote this store, or wrote to one whose shapes lie in .shape files"
             )
 
@@ -92,32 +99,97 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         """
         return self._packed(self._select(index))
 
+    def shapes(self, index: Any) -> list[Shape]:
+        """The shape of each selected record, without reading any; one for an integer.
+
+        CorruptStoreError for a record that can't have the shape that is kept for it.
+        """
+        idxs = self._select(index)
+        (lengths, rows), old = self._of_one_moment(lambda: self._store.forms(idxs))
+        starts = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=starts[1:])
+        places, rows = fitting(starts, rows, self.dtype, self._where(idxs))
+        if old is not None:
+            return self._old_shapes(old, idxs, places)
+        return _core.shapes(np.zeros((len(idxs), ROW_WIDTH), np.uint32) if rows is None else rows, places)
+
     def _records(self, idxs: Indices) -> list[Array]:
-        return split(*self._packed(idxs))
+        gathered, old = self._of_one_moment(lambda: self._store.gather_shaped(idxs))
+        records = listed(*gathered, self.dtype, self._where(idxs))
+        if old is None:
+            return records
+        shapes = self._old_shapes(old, idxs, gathered[1] // self.dtype.itemsize)
+        return [record.reshape(shape) for record, shape in zip(records, shapes, strict=True)]
 
     def _packed(self, idxs: Indices) -> Packed:
+        gathered, old = self._of_one_moment(lambda: self._store.gather_shaped(idxs))
+        batch = assembled(*gathered, self.dtype, self._where(idxs))
+        return batch if old is None else batch._replace(shapes=self._old_shapes(old, idxs, batch.offsets))
+
+    def _of_one_moment(self, read: Callable[[], Value]) -> tuple[Value, tuple[Shape, ...] | None]:
+        """What `read` gives, and the shapes that the schema lists if it is loaderx 1.x's."""
         while True:
-            listed = self._schema.shapes
-            packed, starts, rows = self._store.gather_shaped(idxs)
-            if self._schema.shapes is listed:  # else another thread moved the shapes to `.shape` files meanwhile
-                break
+            old = self._schema.shapes
+            value = read()
+            if self._schema.shapes is old:  # else another thread moved the shapes to `.shape` files meanwhile
+                return value, old
 
-        def where(at: int) -> str:
-            return f"{self.path}: record {idxs[at]}"
+    def _where(self, idxs: Indices) -> Where:
+        return lambda at: f"{self.path}: record {idxs[at]}"
 
-        batch = assembled(packed, starts, rows, self.dtype, where)
-        return batch if listed is None else batch._replace(shapes=listed_shapes(listed, idxs, batch.offsets, where))
+    def _old_shapes(self, old: tuple[Shape, ...], idxs: Indices, places: npt.NDArray[np.int64]) -> list[Shape]:
+        """The shapes of records, of those that the schema lists for all. CorruptStoreError where one doesn't fit."""
+        shapes = [old[i] for i in idxs.tolist()]
+        for at, (shape, items) in enumerate(zip(shapes, np.diff(places).tolist(), strict=True)):
+            if math.prod(shape) != items:
+                raise misfit(places, at, self._where(idxs))
+        return shapes
 
-    def _check(self, records: Iterable[npt.ArrayLike | Bytes]) -> tuple[int, Prepared]:
+    def append(self, records: Any) -> int:
+        """Append records in one native call; nothing is buffered or inferred.
+
+        Args:
+            records: a container of records, arrays of any package or whatever says how it becomes one (`docs/dtypes.md`); or a `Packed`,
+                for which there is no step in Python for each record. Its offsets may be any integers, shape (n + 1,), and its shapes a
+                list of tuples, integers of shape (n, rank), or None. All of it is checked before anything is written.
+
+        What is C-contiguous is stored from where it lies, without a copy: what changes it meanwhile damages the record.
+
+        Returns:
+            As `DenseDataset.append`.
+
+        Raises:
+            As `DenseDataset.append`; ValueError also for offsets or shapes that don't fit, naming the record. Nothing was written.
+        """
+        return super().append(records)
+
+    def _check(self, records: Any) -> tuple[int, Prepared]:
+        if isinstance(records, Packed):
+            return self._check_packed(records)
         if isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records):
             raise TypeError(
                 f"append: expected a list of records, found one {type(records).__name__}; "
                 "one record is [record], the rows of an array are list(array)"
             )
-        arrays = [self._as_record(record, f"append: record {i}") for i, record in enumerate(records)]
+        arrays, rows = _core.ready(records, self.dtype, lambda record, i: self._ready(record, f"append: record {i}"))
         if not arrays:
             raise ValueError("append: expected at least one record, found none")
-        return len(arrays), Prepared([contiguous(a) for a in arrays], rows_of([a.shape for a in arrays]))
+        return len(arrays), Prepared(arrays, None, rows)
+
+    def _check_packed(self, records: Packed) -> tuple[int, Prepared]:
+        batch = flat(records, self.dtype, "append")
+        items = batch.items
+        too_long = items > MAX_RECORD_LEN // self.dtype.itemsize
+        if too_long.any():
+            at = int(np.argmax(too_long))
+            found = int(items[at]) * self.dtype.itemsize
+            raise ValueError(f"append: record {at}: expected at most {MAX_RECORD_LEN} bytes, found {found}")
+        return len(items), Prepared(batch.values, batch.starts, batch.rows)
+
+    def _ready(self, record: Any, what: str) -> Array:
+        """The record as a C-contiguous array of its shape."""
+        array = self._as_record(record, what)
+        return array if array.flags.c_contiguous else contiguous(array)
 
     def _as_record(self, record: Any, what: str) -> Array:
         if isinstance(record, (bytes, bytearray)) and self.dtype.kind != "S" and self.dtype != np.uint8:
@@ -130,7 +202,10 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
     def _write(self, checked: tuple[int, Prepared]) -> int:
         self._adopt_listed_shapes()
-        return self._store.append_list(checked[1].records, checked[1].shapes)
+        records, starts, rows = checked[1]
+        if starts is None:
+            return self._store.append_list(cast(list[Array], records), rows)
+        return self._store.append(cast(Array, records), starts, rows)
 
     def _delete(self, idxs: Indices) -> None:
         self._adopt_listed_shapes()
@@ -148,17 +223,17 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         """Move the shapes that loaderx 1.x lists in the schema to `.shape` files, once."""
         if self._schema.shapes is not None:
             self.refresh()  # another handle may have appended, or done this already
-        listed = self._schema.shapes
-        if listed is None:
+        old = self._schema.shapes
+        if old is None:
             return
-        for record, shape in enumerate(listed):
+        for record, shape in enumerate(old):
             try:
                 check_shape(shape, f"{self.path}: record {record}")
             except ValueError as error:
                 raise ZrecordError(f"this store of loaderx 1.x can be read, but not changed: {error}") from error
-        rows = rows_of(listed)
+        rows = rows_of(old)
         adopted = self._schema.without_shapes()
         if rows is None:
-            rows = np.zeros((len(listed), 8), np.uint32)
+            rows = np.zeros((len(old), ROW_WIDTH), np.uint32)
         self._store.adopt_shapes(rows, schemas.encode(adopted))
         self._schema = adopted

@@ -6,7 +6,7 @@ A row is eight uint32: rank plus one, then up to seven dimensions. A row of zero
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,22 +14,66 @@ import numpy.typing as npt
 
 from loaderx import _core
 from loaderx._core import MAX_RANK
+from loaderx.dataset.foreign import array_of, speaks
 
 Shape = tuple[int, ...]
+Rows = npt.NDArray[np.uint32]
 ROW_WIDTH = 8
 MAX_DIM = 2**32 - 1
 
 
-def rows_of(shapes: Sequence[Shape]) -> npt.NDArray[np.uint32] | None:
+def rows_of(shapes: Iterable[Shape]) -> Rows | None:
     """The rows of records of these shapes, shape (n, 8); None when every record is one-dimensional."""
-    if all(len(shape) == 1 for shape in shapes):
+    return _core.shape_rows(shapes, "record")
+
+
+def rows_for(shapes: Any, places: npt.NDArray[np.int64], what: str) -> Rows | None:
+    """The rows of the shapes that someone states for records of so many items.
+
+    Args:
+        shapes: a list of tuples, integers of shape (n, rank), or None: all one-dimensional.
+        places: where the records begin, and where the last one ends, shape (n + 1,).
+        what: begins each message.
+
+    Raises:
+        TypeError, ValueError: these are no shapes, or not those of the records; the first such record is named.
+    """
+    if shapes is None:
         return None
-    rows = np.zeros((len(shapes), ROW_WIDTH), np.uint32)
-    for row, shape in zip(rows, shapes, strict=True):
-        if len(shape) != 1:
-            row[0] = len(shape) + 1
-            row[1 : len(shape) + 1] = shape
-    return rows
+    count = len(places) - 1
+    if speaks(shapes):
+        return rows_of_one_rank(array_of(shapes, f"{what}: shapes"), places, what)
+    if isinstance(shapes, (str, bytes)) or not isinstance(shapes, Sequence):
+        raise TypeError(f"{what}: shapes: expected a list of tuples or an array, found {type(shapes).__name__}")
+    if len(shapes) != count:
+        raise ValueError(f"{what}: expected a shape for each of {count} records, found {len(shapes)}")
+    return _core.shape_rows(shapes, f"{what}: record", places)
+
+
+def rows_of_one_rank(sizes: npt.NDArray[Any], places: npt.NDArray[np.int64], what: str) -> Rows | None:
+    """As `rows_for`, of an array."""
+    count = len(places) - 1
+    if sizes.dtype.kind not in "iu":
+        raise TypeError(f"{what}: shapes: expected integers, found dtype {sizes.dtype}")
+    if sizes.ndim != 2 or len(sizes) != count:
+        raise ValueError(f"{what}: shapes: expected shape ({count}, rank), found {sizes.shape}")
+    rank = sizes.shape[1]
+    if rank == 1:
+        fits = sizes[:, 0] == np.diff(places)
+    else:
+        check_shape((0,) * rank, f"{what}: shapes")
+        fits = ((sizes >= 0) & (sizes <= MAX_DIM)).all(axis=1)
+    rows = np.zeros((count, ROW_WIDTH), np.uint32)
+    if rank != 1 and fits.all():
+        rows[:, 0] = rank + 1
+        rows[:, 1 : rank + 1] = sizes
+        fits = _core.fits(rows, places)
+    if not fits.all():
+        at = int(np.argmin(fits))
+        shape = tuple(sizes[at].tolist())
+        found = places[at + 1] - places[at]
+        raise ValueError(f"{what}: record {at}: shape {shape} has {math.prod(shape)} items, found {found}")
+    return None if rank == 1 else rows
 
 
 def check_shape(shape: Shape, what: str) -> None:
@@ -38,24 +82,3 @@ def check_shape(shape: Shape, what: str) -> None:
         raise ValueError(f"{what}: expected at most {MAX_RANK} dimensions, found shape {shape}")
     if len(shape) != 1 and any(dim > MAX_DIM for dim in shape):
         raise ValueError(f"{what}: expected dimensions of at most {MAX_DIM}, found shape {shape}")
-
-
-def shape_of(row: npt.NDArray[np.uint32], items: int) -> Shape | None:
-    """The shape that a row states for a record of `items` items; None if it can't be that record's."""
-    marker = int(row[0])
-    if marker == 0:
-        return (items,)
-    if marker > MAX_RANK + 1:
-        return None
-    shape = tuple(row[1:marker].tolist())
-    return shape if math.prod(shape) == items else None
-
-
-def split(
-    flat: npt.NDArray[Any], starts: npt.NDArray[np.int64], shapes: Sequence[Shape] | None
-) -> list[npt.NDArray[Any]]:
-    """Cut `flat`, shape (items,), at the n + 1 `starts`, and give each part its shape; None: all one-dimensional."""
-    parts = _core.split(flat, starts)
-    if shapes is None:
-        return parts
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

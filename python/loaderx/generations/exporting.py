@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from loaderx import _core
 from loaderx._core import Store, read_small_file, replace_file
 from loaderx.copying.block import BLOCK_RECORDS, Block
 from loaderx.copying.place import streams_of, unfinished
@@ -17,7 +18,6 @@ from loaderx.dataset import MSDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
-from loaderx.dataset.shapes import shape_of
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
@@ -141,14 +141,16 @@ class Plain(Snapshot):
         shapes: list[Shape] = []
         for first in range(0, len(self), BLOCK_RECORDS):
             idxs = np.arange(first, min(first + BLOCK_RECORDS, len(self)), dtype=np.uint64)
-            lengths = self.lengths(idxs).tolist()
+            lengths = self.lengths(idxs).astype(np.int64)
+            items, rest = np.divmod(lengths, itemsize)
+            places = np.concatenate([[0], np.cumsum(items)])
             rows = self._store.shapes(idxs)
-            for at, length in enumerate(lengths):
-                items, rest = divmod(length, itemsize)
-                shape = shape_of(rows[at], items) if listed is None else listed[first + at]
-                if rest or shape is None or math.prod(shape) != items:
-                    self.fail(first + at, f"its shape does not fit its {length} bytes")
-                shapes.append(shape)
+            of_block = None if listed is None else listed[first : first + len(idxs)]
+            fits = _core.fits(rows, places) if of_block is None else np.equal(list(map(math.prod, of_block)), items)
+            if not (fits & (rest == 0)).all():
+                at = int(np.argmin(fits & (rest == 0)))
+                self.fail(first + at, f"its shape does not fit its {lengths[at]} bytes")
+            shapes += _core.shapes(rows, places) if of_block is None else of_block
         return tuple(shapes)
 
     def check(self, path: Path) -> None:

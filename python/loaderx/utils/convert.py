@@ -8,29 +8,33 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from loaderx import _core
 from loaderx._core import Store
 from loaderx.arguments import add_note
-from loaderx.dataset import DenseDataset, RaggedDataset
-from loaderx.dataset.dtypes import copied, storable
+from loaderx.dataset import DenseDataset, Packed, RaggedDataset
+from loaderx.dataset.dtypes import storable
 from loaderx.dataset.foreign import array_of, has_buffer, speaks
+from loaderx.dataset.ragged import Prepared
 from loaderx.dataset.schema import checked_metadata
 from loaderx.utils.dictionary import train_dict
 from loaderx.zrecord import PathLike, check_codec
 
+Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", DenseDataset, RaggedDataset)
 
 CHUNK_BYTES = 64 << 20
 COPIED_BYTES = 8 << 20
-"""The part of an array in another memory order that is copied at once."""
+"""The part of an array in another memory order, or the records of an iterator, that are copied at once."""
 
-RECORD_OVERHEAD = 256
-"""About what one buffered record takes besides its bytes."""
+RECORD_OVERHEAD = 48
+"""About what one such record takes besides its bytes."""
 
 
 def from_numpy(
@@ -89,11 +93,12 @@ def from_iterator(
 ) -> int:
     """Write an iterable of records as a new ragged store; each record keeps its own shape.
 
-    About 64 MiB of records are held at a time. An iterator may reuse one buffer for all its records.
+    About 8 MiB of records are held at a time, or one that is larger. An iterator may reuse one buffer for all its records.
 
     Args:
         path: directory of the store; there must be none yet.
         source: arrays of `dtype` (as for `from_numpy`, of any package), bytes where that is uint8, or single texts where it is S or U.
+            Or batches of them, each a `Packed`.
         dtype: the dtype of every record.
         codec: "zstd", "raw" or "zstd_dict".
         dict_bytes: dictionary for "zstd_dict", from `train_dict`: an iterator can't be read twice, so none is trained here.
@@ -104,7 +109,7 @@ def from_iterator(
 
     Raises:
         FileExistsError: there is a store at `path`. Nothing of it was changed.
-        TypeError, ValueError: arguments or records that do not fit. Nothing is left of what was written.
+        TypeError, ValueError: arguments or records that do not fit; the record is named. Nothing is left of what was written.
     """
     if isinstance(source, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(source, Iterable):
         raise TypeError(f"from_iterator: expected an iterable of records, found {type(source).__name__}")
@@ -115,39 +120,48 @@ def from_iterator(
             "loaderx.utils.train_dict"
         )
     refuse_existing(path)
-    total = 0
     with new_dataset(RaggedDataset, path, dtype, None, codec, schema) as dataset:
         if dict_bytes is not None:
             dataset.install_dict(dict_bytes)
-        for block in blocks(source):
-            try:
-                dataset.append(block)
-            except (TypeError, ValueError) as error:
-                add_note(error, f"record 0 of this append is record {total} of the source")
-                raise
-            total += len(block)
+        records = iter(source)
+        begin = list(islice(records, 1))
+        append = append_batches if begin and isinstance(begin[0], Packed) else append_records
+        return append(dataset, chain(begin, records))
+
+
+def append_records(dataset: RaggedDataset, records: Iterator[Any]) -> int:
+    """Append records, of which a bounded number of bytes is held; returns how many there were."""
+
+    def convert(record: Any, number: int) -> Array:
+        if isinstance(record, Packed):
+            raise TypeError(f"from_iterator: record {number}: a Packed among records; give either these or those")
+        return dataset._ready(record, f"from_iterator: record {number}")
+
+    total = 0
+    while True:
+        values, starts, rows = _core.pack(records, dataset.dtype, convert, total, COPIED_BYTES, RECORD_OVERHEAD)
+        if not len(starts):
+            return total
+        dataset._write((len(starts), Prepared(values, starts, rows)))
+        total += len(starts)
+
+
+def append_batches(dataset: RaggedDataset, batches: Iterable[Any]) -> int:
+    """Append packed batches; returns how many records there were."""
+    total = 0
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, Packed):
+            found = type(batch).__name__
+            raise TypeError(f"from_iterator: batch {number}: expected a Packed as the first one, found {found}")
+        if len(batch.offsets) == 1 and not len(batch.values):
+            continue
+        try:
+            dataset.append(batch)
+        except (TypeError, ValueError) as error:
+            add_note(error, f"in batch {number} of the source, whose record 0 is record {total}")
+            raise
+        total += len(batch.offsets) - 1
     return total
-
-
-def blocks(source: Iterable[Any]) -> Iterator[list[Any]]:
-    """The records in lists of bounded size, copied where the source might reuse their memory."""
-    kept_by_source = isinstance(source, (list, tuple, np.ndarray))
-    block: list[Any] = []
-    size = 0
-    for number, item in enumerate(source):
-        # Text stays what it is: as an array it would have its own length for a width.
-        record = (
-            item if isinstance(item, (str, bytes, np.ndarray)) else array_of(item, f"from_iterator: record {number}")
-        )
-        if isinstance(record, np.ndarray) and not kept_by_source:
-            record = copied(record)
-        block.append(record)
-        size += RECORD_OVERHEAD + (record.nbytes if isinstance(record, np.ndarray) else len(record))
-        if size >= CHUNK_BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
 
 
 def check_dictionary(codec: str, dict_bytes: bytes | None) -> None:

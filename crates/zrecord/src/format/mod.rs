@@ -12,7 +12,7 @@ pub(crate) use bytes::take;
 pub(crate) use entry::Entry;
 pub(crate) use header::{FLAG_SHAPES, FLAG_SUMS, FLAG_UNIFORM, Header, HeaderFault, HeaderState};
 pub(crate) use intent::{Change, Intent, IntentKind};
-pub use shapes::{MAX_RANK, Shape};
+pub use shapes::{Dimensions, MAX_RANK, Shape};
 pub(crate) use sums::Sum;
 pub(crate) use sync_slot::SyncSlot;
 

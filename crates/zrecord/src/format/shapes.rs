@@ -19,6 +19,44 @@ impl Shape {
         self.0 == [0; MAX_RANK + 1]
     }
 
+    /// The entry of a record of these dimensions, none of which it says for a single one; `None` if there is none: for more than
+    /// [`MAX_RANK`], or one of 2^32 and more.
+    #[must_use]
+    pub fn of(dimensions: &[u64]) -> Option<Self> {
+        if dimensions.len() == 1 {
+            return Some(Self::default());
+        }
+        let mut entry = Self::default();
+        let [ranked, places @ ..] = &mut entry.0;
+        if dimensions.len() > places.len() {
+            return None;
+        }
+        *ranked = u32::try_from(dimensions.len()).ok()?.checked_add(1)?;
+        for (place, &dimension) in places.iter_mut().zip(dimensions) {
+            *place = u32::try_from(dimension).ok()?;
+        }
+        Some(entry)
+    }
+
+    /// The dimensions of a record of `items` items; `None` if it can't have this shape.
+    #[must_use]
+    pub fn dimensions(&self, items: u64) -> Option<Dimensions> {
+        let mut found = Dimensions { sizes: [0; MAX_RANK], rank: 1 };
+        let [ranked, sizes @ ..] = self.0;
+        let Some(rank) = ranked.checked_sub(1) else {
+            found.sizes = std::array::from_fn(|i| if i == 0 { items } else { 0 });
+            return Some(found);
+        };
+        found.rank = usize::try_from(rank).ok().filter(|&rank| rank <= MAX_RANK)?;
+        found.sizes = sizes.map(u64::from);
+        let product = if found.as_slice().contains(&0) {
+            Some(0)
+        } else {
+            found.as_slice().iter().try_fold(1_u64, |product, &size| product.checked_mul(size))
+        };
+        (product == Some(items)).then_some(found)
+    }
+
     /// Whether a record of `length` bytes can have this shape, whatever the size of its items.
     pub(crate) fn fits(&self, length: u32) -> bool {
         let [ranked, dimensions @ ..] = self.0;
@@ -47,9 +85,51 @@ impl Shape {
     }
 }
 
+/// The dimensions of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimensions {
+    sizes: [u64; MAX_RANK],
+    rank: usize,
+}
+
+impl Dimensions {
+    /// From the first axis to the last.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u64] {
+        self.sizes.get(..self.rank).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_gives_back_the_dimensions_it_is_of() {
+        let most = u64::from(u32::MAX);
+        let cases: [&[u64]; 8] = [
+            &[],
+            &[0],
+            &[5],
+            &[1 << 40],
+            &[2, 3],
+            &[0, most, most, most],
+            &[most, 1],
+            &[1, 1, 1, 1, 1, 1, 2],
+        ];
+        for dimensions in cases {
+            let items = dimensions.iter().fold(1_u128, |items, &size| items * u128::from(size));
+            let items = u64::try_from(items).unwrap();
+            let entry = Shape::of(dimensions).unwrap();
+            assert_eq!(entry.is_plain(), dimensions.len() == 1);
+            assert_eq!(entry.dimensions(items).unwrap().as_slice(), dimensions);
+            assert_eq!(entry.dimensions(items + 1).is_some(), dimensions.len() == 1, "{dimensions:?}");
+        }
+        assert_eq!(Shape::of(&[1; 8]), None);
+        assert_eq!(Shape::of(&[1, most + 1]), None);
+        assert_eq!(Shape([9, 1, 1, 1, 1, 1, 1, 1]).dimensions(1), None);
+        assert_eq!(Shape([4, u32::MAX, u32::MAX, u32::MAX, 0, 0, 0, 0]).dimensions(u64::MAX), None);
+    }
 
     #[test]
     fn a_shape_fits_a_record_that_its_items_divide() {

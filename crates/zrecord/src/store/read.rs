@@ -99,6 +99,19 @@ impl Store {
         self.looking(|open| gather::lengths(open, idxs))
     }
 
+    /// The lengths of [`Store::lengths`] and the entries of [`Store::shapes`], both of one moment; no entries where the store keeps no shapes.
+    /// No record is read.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
+    pub fn forms(&self, idxs: &[u64]) -> Result<(Vec<u32>, Option<Vec<Shape>>)> {
+        self.looking(|open| {
+            let kept = open.header().has(FLAG_SHAPES);
+            let shapes = if kept { Some(gather::shapes(open, idxs)?) } else { None };
+            Ok((gather::lengths(open, idxs)?, shapes))
+        })
+    }
+
     /// The shape entry of each record; plain ones where the store keeps no shapes.
     ///
     /// # Errors
