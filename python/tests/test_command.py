@@ -163,7 +163,7 @@ def test_an_interrupt(store: Path, tmp_path: Path) -> None:
 def test_a_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     clock = iter([0.0, 0.0, 6.0, 12.0, 20.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     shown = progress.Progress()
     for done in (0, 600, 601, 1200, 2000):
         shown(done, 2000)

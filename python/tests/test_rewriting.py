@@ -200,7 +200,7 @@ def test_largest_remainders(tmp_path: Path) -> None:
     from_numpy(tmp_path / "src", np.arange(10))
     parts = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
     assert split(tmp_path / "src", parts, tmp_path / "thirds").parts == {"a": 4, "b": 3, "c": 3}
-    parts = {"a": 0.26, "b": 0.69, "c": 0.05}
+    parts = {"a": 0.24, "b": 0.69, "c": 0.07}
     assert split(tmp_path / "src", parts, tmp_path / "others").parts == {"a": 2, "b": 7, "c": 1}
 
 
@@ -278,7 +278,7 @@ def test_streams(tmp_path: Path, rows: Array) -> None:
         assert streams["b"].metadata == {"k": 1}
     with MSDataset(tmp_path / "back") as streams:
         assert np.array_equal(streams["a"][:], np.stack(streams["b"][:]))
-        assert sorted(streams["a"][:,][:, 0, 0].tolist() if len(streams) else []) == rows[:, 0, 0].tolist()
+        assert sorted(streams["a"][:][:, 0, 0].tolist()) == rows[:, 0, 0].tolist()
         assert streams["b"].codec == "raw"
     with MSDataset(tmp_path / "selected") as streams:
         assert streams.names == ["b"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
+from time import monotonic
 
 MIN_SECONDS = 3.0
 """From when on the time that is left is guessed."""
@@ -22,7 +22,7 @@ class Progress:
         self.phases = phases
         self._shown = -1
         self._open = False
-        self._start = time.monotonic()
+        self._start = monotonic()
 
     def __call__(self, done: int, total: int) -> None:
         """Tell it, if there is something new to tell."""
@@ -49,7 +49,7 @@ class Progress:
         each = total // len(self.phases)
         if not each:
             return ""
-        seconds = time.monotonic() - self._start
+        seconds = monotonic() - self._start
         text = f"  {done - each * min(done // each, len(self.phases) - 1):,} of {each:,} records"
         if done == total:
             return f"{text}, {duration(seconds)}"
