@@ -165,3 +165,23 @@ def test_a_record_of_more_than_a_block(tmp_path: Path) -> None:
     with RaggedDataset(tmp_path / "dst") as dataset:
         assert np.array_equal(dataset[0], large)
         assert len(dataset) == 2
+
+
+def test_slow_writes_get_smaller_and_quick_ones_larger() -> None:
+    sizes = [0, 1 << 16, 0, 1 << 21, 3, 1 << 18] * 4
+    offsets = np.cumsum([0, *sizes])
+    rows = np.arange(len(sizes) * 8, dtype=np.uint32).reshape(-1, 8)
+    whole = block.Block(5, np.arange(offsets[-1], dtype=np.uint32).astype(np.uint8), offsets, rows)
+    for seconds, limit in ((1.0, block.FEWEST_BYTES), (0.0, block.BLOCK_BYTES), (0.2, block.FIRST_BYTES)):
+        pace = block.Pace()
+        parts: list[block.Block] = []
+        for part in whole.parts(pace):
+            assert len(part) == 1 or part.values.size <= pace.size
+            assert part.first == 5 + sum(map(len, parts))
+            parts.append(part)
+            pace.took(seconds)
+        assert pace.size == limit
+        assert np.array_equal(np.concatenate([part.values for part in parts]), whole.values)
+        assert np.array_equal(np.concatenate([np.diff(part.offsets) for part in parts]), sizes)
+        assert np.array_equal(np.concatenate([part.rows for part in parts if part.rows is not None]), rows)
+        assert all(part.offsets[0] == 0 for part in parts)
