@@ -5,11 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.stores import check, unpacked
+from loaderx import split
 from loaderx.__main__ import main
+from loaderx.commands import progress
 from loaderx.dataset import DenseDataset
+from loaderx.utils import from_numpy
+from support import images, run_python
 
 NAME = "images-zstd"
 
@@ -69,3 +75,103 @@ def test_errors_are_messages(old: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert run("migrate").returncode == 2
     assert run().returncode == 2
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    from_numpy(tmp_path / "src", images(4000), codec="raw")
+    return tmp_path / "src"
+
+
+def test_recode(store: Path, tmp_path: Path) -> None:
+    done = run("recode", store, tmp_path / "dst", "--codec", "zstd_dict", "--dict-tier", "fast", "--level", "5")
+    assert done.returncode == 0
+    first, second, third = done.stdout.splitlines()
+    assert first.startswith("DenseDataset(")
+    assert "codec='zstd_dict'" in first
+    assert "KiB in" in second
+    assert "which is as it was" in second
+    assert third.startswith("the dictionary saves")
+    assert "level 5" in third
+    assert done.stderr.splitlines() == ["writing:   0 %", "comparing:  50 %", "comparing: 100 %"]
+    done = run("recode", store, tmp_path / "again", "--no-compare")
+    assert done.stderr.splitlines() == ["writing:   0 %", "writing: 100 %"]
+
+
+def test_concat_select_split(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = images(4000)
+    new = tmp_path / "new"
+    np.save(tmp_path / "mask.npy", np.arange(4000) % 2 == 0)
+    (tmp_path / "list.txt").write_text("7\n-1\n7\n")
+    indices: dict[str, Any] = {
+        "10:20": slice(10, 20),
+        "::500": slice(None, None, 500),
+        "5,7,-1": [5, 7, -1],
+        f"@{tmp_path}/mask.npy": slice(None, None, 2),
+        f"@{tmp_path}/list.txt": [7, -1, 7],
+    }
+    for number, (text, index) in enumerate(indices.items()):
+        main(["select", str(store), str(new / f"s{number}"), text, "--quiet"])
+        assert np.array_equal(DenseDataset(new / f"s{number}")[:], data[index])
+    main(["select", "--quiet", str(store), str(new / "last"), "--", "-3:"])
+    assert np.array_equal(DenseDataset(new / "last")[:], data[-3:])
+    main(["concat", str(new / "s0"), str(new / "s1"), str(new / "both"), "--codec", "zstd", "--quiet"])
+    assert np.array_equal(DenseDataset(new / "both")[:], np.concatenate([data[10:20], data[::500]]))
+    assert capsys.readouterr() == ("", "")
+    main(["split", str(store), str(new / "split"), "train=0.75", "val=0.25", "--seed", "3"])
+    assert capsys.readouterr().out.count("DenseDataset(") == 2
+    split(store, {"train": 0.75, "val": 0.25}, new / "twin", 3)
+    for part in ("train", "val"):
+        assert np.array_equal(DenseDataset(new / "split" / part)[:], DenseDataset(new / "twin" / part)[:])
+    main(["split", str(store), str(new / "first"), "a=1000", "b=3000", "--no-shuffle", "--quiet"])
+    assert np.array_equal(DenseDataset(new / "first" / "a")[:], data[:1000])
+    main(["split", str(store), str(new / "by"), "a=:9", "b=9:", "--quiet"])
+    assert np.array_equal(DenseDataset(new / "by" / "a")[:], data[:9])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["select", "src", "dst", "1:2:3:4"], "index: expected records such as"),
+        (["select", "src", "dst", "one"], "found 'one'"),
+        (["select", "src", "dst", "4000"], "out of range"),
+        (["select", "src", "dst", "@src/meta.zr"], ""),
+        (["split", "src", "dst", "train"], "NAME=SHARE"),
+        (["split", "src", "dst", "a=0.5", "a=0.5"], "each name once"),
+        (["split", "src", "dst", "a=0.5", "b=2"], "all fractions"),
+        (["concat", "src", "src"], "something already"),
+        (["recode", "src", "src/dst"], "outside of"),
+        (["recode", "src", "dst", "--dict-tier", "fast"], "dict_tier: expected none"),
+    ],
+)
+def test_mistakes_are_messages(store: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str) -> None:
+    monkeypatch.chdir(store.parent)
+    with pytest.raises(SystemExit, match=f"loaderx: .*{text}"):
+        main(arguments)
+    assert [path.name for path in store.parent.iterdir()] == ["src"]
+
+
+def test_an_interrupt(store: Path, tmp_path: Path) -> None:
+    code = "import signal, sys; from loaderx.__main__ import main; from loaderx.commands.progress import Progress;"
+    code += "Progress.__call__ = lambda *_: signal.raise_signal(signal.SIGINT);"
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler); main(sys.argv[1:])"
+    done = run_python(code, "recode", str(store), str(tmp_path / "dst"))
+    assert (done.returncode, done.stderr) == (1, "loaderx: interrupted; nothing is left of what was begun\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["src"]
+
+
+def test_a_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    clock = iter([0.0, 0.0, 6.0, 12.0, 20.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    shown = progress.Progress()
+    for done in (0, 600, 601, 1200, 2000):
+        shown(done, 2000)
+    assert capsys.readouterr().err.replace("\x1b[K", "").split("\r") == [
+        "",
+        "writing:   0 %  0 of 1,000 records",
+        "writing:  30 %  600 of 1,000 records, 0:14 left",
+        "comparing:  60 %  200 of 1,000 records, 0:08 left",
+        "comparing: 100 %  1,000 of 1,000 records, 0:20\n",
+    ]
+    assert progress.duration(3725) == "1:02:05"

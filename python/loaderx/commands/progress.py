@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
+from time import monotonic
 
 MIN_SECONDS = 3.0
 """From when on the time that is left is guessed."""
@@ -25,7 +25,7 @@ class Progress:
         self._shown = -1
         self._open = False
         self._next = 0
-        self._start = time.monotonic()
+        self._start = monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
         """Tell it, if there is something new to tell."""
@@ -49,7 +49,7 @@ class Progress:
         """How many, where it isn't known of how many."""
         text = f"{self.phases[0]}: {done:,} records"
         if sys.stderr.isatty():
-            rate = done / max(time.monotonic() - self._start, 1e-3)
+            rate = done / max(monotonic() - self._start, 1e-3)
             print(f"\r{text}, {rate:,.0f} a second{CLEAR}", file=sys.stderr, end="", flush=True)
             self._open = True
         elif done >= self._next:
@@ -66,7 +66,7 @@ class Progress:
         each = total // len(self.phases)
         if not each:
             return ""
-        seconds = time.monotonic() - self._start
+        seconds = monotonic() - self._start
         text = f"  {done - each * min(done // each, len(self.phases) - 1):,} of {each:,} records"
         if done == total:
             return f"{text}, {duration(seconds)}"

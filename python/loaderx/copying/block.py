@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 BLOCK_BYTES = 16 << 20
 BLOCK_RECORDS = 1 << 16
+FIRST_BYTES, FEWEST_BYTES = 1 << 20, 1 << 16
+SHORT, LONG = 0.1, 0.4
+"""Seconds between which a write should take."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,31 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def parts(self, pace: Pace) -> Iterator[Block]:
+        """The same records in blocks of the size that `pace` has at the time, or of one record that is larger."""
+        start = 0
+        while start < len(self):
+            limit = self.offsets[start] + pace.size
+            stop = max(start + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
+            values = self.values[self.offsets[start] : self.offsets[stop]]
+            rows = None if self.rows is None else self.rows[start:stop]
+            yield Block(self.first + start, values, self.offsets[start : stop + 1] - self.offsets[start], rows)
+            start = stop
+
+
+class Pace:
+    """How many bytes are written at once: so many that an interrupt waits a moment only, whatever the codec takes."""
+
+    def __init__(self) -> None:
+        self.size = FIRST_BYTES
+
+    def took(self, seconds: float) -> None:
+        """That is how long as many bytes took."""
+        if seconds > LONG:
+            self.size = max(FEWEST_BYTES, self.size // 2)
+        elif seconds < SHORT:
+            self.size = min(BLOCK_BYTES, self.size * 2)
 
 
 class Source(Protocol):

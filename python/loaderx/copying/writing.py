@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from loaderx._core import Store
 from loaderx.copying.ahead import ahead
-from loaderx.copying.block import Block, Source
+from loaderx.copying.block import Block, Pace, Source
 from loaderx.zrecord import CorruptStoreError, Zrecord
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -59,9 +60,13 @@ def write(
     with Zrecord(path) as store:
         if dictionary is not None:
             store.install_dict(dictionary)
+        pace = Pace()
         for block in ahead(source.blocks()):
-            append(store, block, uniform)
-            told(block.first + len(block))
+            for part in block.parts(pace):
+                begun = monotonic()
+                append(store, part, uniform)
+                pace.took(monotonic() - begun)
+                told(part.first + len(part))
 
 
 def append(store: Zrecord, block: Block, uniform: bool) -> None:

@@ -80,8 +80,8 @@ def dictionary_gain(source: Any, dict_bytes: bytes, *, level: int = LEVEL) -> Ga
 
     Raises:
         TypeError: no such source.
-        ValueError: nothing to measure: no records with bytes in them.
-        ZrecordError: a damaged store, or `dict_bytes` is no dictionary.
+        ValueError: nothing to measure: no records with bytes in them; or `dict_bytes` is no dictionary.
+        ZrecordError: a damaged store.
     """
     records = stored(source, "dictionary_gain")
     chosen = measurable(records, sampled(records, MEASURED_BYTES))
