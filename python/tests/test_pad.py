@@ -118,6 +118,20 @@ def test_empty_records_are_rows_of_padding() -> None:
     assert pad([np.empty(0, np.int8)] * 2, 5, length=2)[0].tolist() == [[5, 5]] * 2
 
 
+@pytest.mark.parametrize("dtype", ["<U4", "|S5", "<i2", np.dtype([("a", "<f8"), ("b", "<U2")])])
+def test_a_large_batch(dtype: Any) -> None:
+    """Memory of a megabyte and more is the loader's own."""
+    dtype = np.dtype(dtype)
+    records = [random_array(dtype, (length,), length) for length in (3000, 1, 0, 2999)]
+    for batch in (records, packed_of(records, dtype)):
+        dense, _ = pad(batch, length=100_000, side="left")
+        assert dense.dtype == dtype
+        for row, record in zip(dense, records, strict=True):
+            cut = len(row) - len(record)
+            assert bits(row[cut:]) == bits(record)
+            assert not bits(row[:cut]).strip(b"\0")
+
+
 ONE = np.arange(2, dtype=np.int32)
 
 
