@@ -24,7 +24,7 @@ def lost(results: Results) -> str:
 def counterpart(peer: str, workload: str) -> str:
     """Ours that does what the peer does: the same codec, and lists for lists."""
     codec = "zstd_dict" if "zstd_dict" in peer else "zstd" if "zstd" in peer else "raw"
-    if workload != "ragged":
+    if not workload.startswith("ragged"):
         return f"loaderx {codec}"
     return f"loaderx {'packed' if 'packed' in peer else 'list'} {codec}"
 

@@ -16,6 +16,7 @@ from results import MIB, Result, Results
 DENSE = ("image256k", "vision147k", "patch12k", "token2k")
 MEMORY_BATCHES, MEMORY_BYTES = 3, 32 * MIB
 FIRST_SECONDS = 0.05
+OPEN_SECONDS = 0.001
 PREFETCH, LOADER_BYTES = 4, 64 * MIB
 """The default of `prefetch_size`, and what a loader may take beside its batches."""
 
@@ -141,6 +142,15 @@ def ragged(results: Results) -> Iterator[Check]:
         others = (f"loaderx 1.5.7 list {codec}", f"loaderx 2.8.19 packed {codec}")
         found = beside_best(results, "ragged", f"loaderx {own}", others)
         yield Check(f"ragged, {own}", "the better of 1.5.7 and 2.8.19", want, found)
+    for own in ("list raw", "packed raw", "list zstd", "packed zstd"):
+        other = f"loaderx 1.5.7 list {own.split()[-1]}"
+        ours, theirs = (results.find("store", "ragged_short", engine) for engine in (f"loaderx {own}", other))
+        found = ours.write_beside(theirs) if ours and theirs else None
+        yield Check(f"ragged append, short, {own}", other, 3.0, found)
+    opened = [results.find("store", "ragged", f"loaderx list {codec}") for codec in ("raw", "zstd")]
+    slowest = max((median(result.open_seconds) for result in opened if result), default=None)
+    found = None if slowest is None else OPEN_SECONDS / slowest
+    yield Check("opening 200,000 ragged records", "1 ms", 1.0, found)
 
 
 def loaders(results: Results) -> Iterator[Check]:

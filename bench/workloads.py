@@ -117,6 +117,7 @@ WORKLOADS: tuple[Workload | RaggedWorkload, ...] = (
     Workload("token2k", 200_000, "<i4", (512,), tokens),
     Workload("label8", 1_000_000, "<i8", (), labels),
     RaggedWorkload("ragged", 200_000, 16, 512),
+    RaggedWorkload("ragged_short", 1_000_000, 4, 64, kind="ragged_short"),
 )
 
 # Large enough that what a disk or a system reads ahead is not what a later batch asks for.

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engines import DENSE, RAGGED, Engine
+from engines import DENSE, RAGGED, RAGGED_SHORT, Engine
 from process import EngineError, Process
 from session import Session, Team
 from workloads import WORKLOADS, RaggedWorkload, Workload
@@ -16,11 +16,12 @@ from workloads import WORKLOADS, RaggedWorkload, Workload
 from layers import draws
 
 OPENINGS = 5
+ENGINES = {"dense": DENSE, "ragged": RAGGED, "ragged_short": RAGGED_SHORT}
 
 
 def run(session: Session) -> None:
     for workload in session.workloads(WORKLOADS):
-        engines = session.engines(DENSE if workload.kind == "dense" else RAGGED)
+        engines = session.engines(ENGINES[workload.kind])
         session.say(f"store, {workload.name}: {workload.count:,} records of {workload.record_bytes:,} bytes")
         with session.scratch() as truth:
             workload.write_truth(truth)

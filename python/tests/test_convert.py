@@ -192,7 +192,7 @@ def test_an_iterator_may_reuse_its_buffer(tmp_path: Path) -> None:
 
 
 def test_from_iterator_holds_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "COPIED_BYTES", 5 * (convert.RECORD_OVERHEAD + 8))
+    monkeypatch.setattr(convert, "PACKED_BYTES", 5 * (convert.RECORD_OVERHEAD + 8))
     path = tmp_path / "ds"
     seen: list[int] = []
 
@@ -212,7 +212,7 @@ def test_from_iterator_holds_a_bounded_number_of_records(tmp_path: Path, monkeyp
 def test_a_failing_source_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, existed: bool
 ) -> None:
-    monkeypatch.setattr(convert, "COPIED_BYTES", 1)
+    monkeypatch.setattr(convert, "PACKED_BYTES", 1)
     if existed:
         (tmp_path / "ds").mkdir()
 
@@ -228,7 +228,7 @@ def test_a_failing_source_leaves_nothing(
 
 
 def test_a_record_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "COPIED_BYTES", 1)
+    monkeypatch.setattr(convert, "PACKED_BYTES", 1)
     with pytest.raises(ValueError, match="from_iterator: record 1: expected dtype '<i4', found '<f8'"):
         from_iterator(tmp_path / "ds", [np.zeros(2, np.int32), np.zeros(2)], np.int32)
     assert contents(tmp_path) == {}

@@ -1,15 +1,29 @@
-"""This project's loaderx: batches as packed values and offsets."""
+"""This project's loaderx: written and read as packed values and offsets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
-from loaderx.dataset import RaggedDataset
+from loaderx.dataset import Packed, RaggedDataset
+from loaderx.utils import train_dict
 
 PACKAGE = "loaderx"
 Array = npt.NDArray[Any]
+
+
+def prepare(records: tuple[Array, Array]) -> Packed:
+    """In memory, as for the list."""
+    return Packed(np.array(records[0]), records[1])
+
+
+def write(path: Path, records: Packed, codec: str) -> None:
+    with RaggedDataset(path, records.values.dtype, codec=codec) as store:
+        if codec == "zstd_dict":
+            store.install_dict(train_dict(np.split(records.values, records.offsets[1:-1])))
+        store.append(records)
 
 
 def open_store(path: Path, **how: Any) -> RaggedDataset:

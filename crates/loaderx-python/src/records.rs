@@ -4,6 +4,7 @@
 use numpy::{PyArray1, PyArray2, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyIterator, PyList};
 use zrecord::{MAX_RECORD_LEN, Shape};
 
@@ -97,7 +98,7 @@ fn made_ready<'py>(
     convert: &Bound<'py, PyAny>,
     number: usize,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Shape)> {
-    if record.is_exact_instance_of::<PyUntypedArray>() {
+    if record.is_exact_instance_of::<PyUntypedArray>() || is_map(&record)? {
         let array = record.cast::<PyUntypedArray>()?;
         if let Some(shape) = as_it_is(array, dtype) {
             return Ok((array.clone(), shape));
@@ -106,6 +107,16 @@ fn made_ready<'py>(
     let array = convert.call1((record, number))?.cast_into::<PyUntypedArray>()?;
     let shape = shape_of(&array).unwrap_or_default();
     Ok((array, shape))
+}
+
+/// Whether this is an array on a file, the one kind of array beside NumPy's plain one that is always taken as it is: others may have a
+/// mask, or their own idea of their content.
+fn is_map(record: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = record.py();
+    let class =
+        CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.getattr("memmap")?.unbind()))?;
+    Ok(record.get_type().is(class))
 }
 
 /// The shape of an array that can be stored as it is.

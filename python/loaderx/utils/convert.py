@@ -31,7 +31,10 @@ Kind = TypeVar("Kind", DenseDataset, RaggedDataset)
 
 CHUNK_BYTES = 64 << 20
 COPIED_BYTES = 8 << 20
-"""The part of an array in another memory order, or the records of an iterator, that are copied at once."""
+"""The part of an array in another memory order that is copied at once."""
+
+PACKED_BYTES = 24 << 20
+"""The records of an iterator that are appended at once: so many that the disk begins with the first while the last are written."""
 
 RECORD_OVERHEAD = 48
 """About what one such record takes besides its bytes."""
@@ -93,7 +96,7 @@ def from_iterator(
 ) -> int:
     """Write an iterable of records as a new ragged store; each record keeps its own shape.
 
-    About 8 MiB of records are held at a time, or one that is larger. An iterator may reuse one buffer for all its records.
+    About 24 MiB of records are held at a time, or one that is larger. An iterator may reuse one buffer for all its records.
 
     Args:
         path: directory of the store; there must be none yet.
@@ -139,7 +142,7 @@ def append_records(dataset: RaggedDataset, records: Iterator[Any]) -> int:
 
     total = 0
     while True:
-        values, starts, rows = _core.pack(records, dataset.dtype, convert, total, COPIED_BYTES, RECORD_OVERHEAD)
+        values, starts, rows = _core.pack(records, dataset.dtype, convert, total, PACKED_BYTES, RECORD_OVERHEAD)
         if not len(starts):
             return total
         dataset._write((len(starts), Prepared(values, starts, rows)))
