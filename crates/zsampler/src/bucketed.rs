@@ -6,7 +6,7 @@ use crate::lanes::Kernel;
 use crate::order::Order;
 use crate::permute::{Domain, Permutation};
 use crate::rng::{Purpose, derive};
-use crate::{Error, MAX_BATCH_SIZE, Mode, slots};
+use crate::{Error, MAX_BATCH_SIZE, MAX_STEP, Mode, slots};
 
 /// The most buckets there can be, 2^16.
 pub const MAX_BUCKETS: u64 = 1 << 16;
@@ -23,7 +23,7 @@ pub const MAX_BUCKETS: u64 = 1 << 16;
 /// // Eight records in batches of four, then three in batches of one.
 /// let bucketed = Bucketed::new(&[(8, 4), (3, 1)], Mode::Cyclic, 42)?;
 /// assert_eq!((bucketed.length(), bucketed.batches()), (11, 5));
-/// let mut pass: Vec<u64> = (0..5).flat_map(|step| bucketed.batch_at(step)).collect();
+/// let mut pass: Vec<u64> = (0..5).flat_map(|step| bucketed.batch_at(step)).flatten().collect();
 /// pass.sort_unstable();
 /// assert!(pass.into_iter().eq(0..11));
 /// # Ok::<(), zsampler::Error>(())
@@ -131,14 +131,15 @@ impl Bucketed {
         (number, self.parts.buckets.get(number).map_or(0, |bucket| bucket.batch_size))
     }
 
-    /// The batch of a step. Every step has one, those past [`MAX_STEP`](crate::MAX_STEP) too.
-    #[must_use]
-    pub fn batch_at(&self, step: u64) -> Vec<u64> {
-        let Some(found) = self.parts.find(step) else { return Vec::new() };
-        // A bucket has at least as many records, so whoever has those has memory for their numbers.
-        let mut batch = vec![0; usize::try_from(found.bucket.batch_size).unwrap_or(usize::MAX)];
-        found.fill(0, &mut batch);
-        batch
+    /// The batch of a step.
+    ///
+    /// # Errors
+    /// [`Error::StepTooLarge`] past [`MAX_STEP`].
+    pub fn batch_at(&self, step: u64) -> Result<Vec<u64>, Error> {
+        // At most MAX_BATCH_SIZE, which a usize holds wherever that many indices fit in memory.
+        let mut batch = vec![0; usize::try_from(self.bucket_at(step).1).unwrap_or(usize::MAX)];
+        self.fill_range(step, 0, &mut batch)?;
+        Ok(batch)
     }
 
     /// A part of a step's batch, the places from `start` on, into `out`, without allocating.
@@ -146,8 +147,12 @@ impl Bucketed {
     /// It takes the binary logarithm of the buckets, keys of two permutations, and constant time for each place.
     ///
     /// # Errors
-    /// [`Error::RangeBeyondBatch`] if the part reaches beyond the batch; `out` is then untouched.
+    /// [`Error::StepTooLarge`] past [`MAX_STEP`], [`Error::RangeBeyondBatch`] if the part reaches beyond the batch; `out` is
+    /// then untouched.
     pub fn fill_range(&self, step: u64, start: u64, out: &mut [u64]) -> Result<(), Error> {
+        if step > MAX_STEP {
+            return Err(Error::StepTooLarge { step });
+        }
         let found = self.parts.find(step);
         let (count, batch_size) =
             (out.len() as u64, found.as_ref().map_or(0, |found| found.bucket.batch_size));
@@ -200,11 +205,11 @@ impl Parts {
         self.buckets.partition_point(|bucket| bucket.before <= place).saturating_sub(1)
     }
 
-    /// There always is one: there are buckets, and each has a batch.
+    /// There always is one: there are buckets, and each has a batch. The step is at most [`MAX_STEP`].
     fn find(&self, step: u64) -> Option<Found<'_>> {
         let place = self.place(step);
         let bucket = self.buckets.get(self.number(place))?;
-        // No more than the step itself.
+        // Less than the step and a pass. In the first pass the first of the two terms is 0, later the pass is no longer than the step.
         let batch = step / self.batches * bucket.batches + (place - bucket.before);
         Some(Found { bucket, batch })
     }
