@@ -140,8 +140,9 @@ class Buckets:
     def padding(self) -> float:
         """The share of a pass that is padding if each batch is padded to the bound of its bucket. To its own longest record it is less."""
         drawn = [count // size * size for count, size in zip(self._counts, self._batch_sizes, strict=True)]
-        tokens = sum(map(operator.mul, drawn, self._means))
-        return 1.0 - tokens / sum(map(operator.mul, drawn, self._bounds))
+        tokens: float = sum(map(operator.mul, drawn, self._means))
+        padded: int = sum(map(operator.mul, drawn, self._bounds))
+        return 1.0 - tokens / padded
 
     def sampler(self, seed: int = 42, mode: int | None = None, *, rank: int = 0, world_size: int = 1) -> BucketSampler:
         """The records of each step, without a loader: `mode` cyclic (None) or sequential; of one of `world_size` ranks."""
