@@ -227,7 +227,10 @@ def checked_budget(tokens: Any, batch_size: Any, multiple_of: int) -> tuple[int 
 
 def checked_bounds(bounds: Any, budget: int | None, multiple_of: int) -> list[int]:
     """Bounds as integers that rise. TypeError and ValueError for the rest."""
-    found = [integer(bound, "bounds", minimum=1) for bound in bounds]
+    try:
+        found = [integer(bound, "bounds", minimum=1) for bound in iter(bounds)]
+    except TypeError as error:
+        raise TypeError(f"bounds: expected a list of integers, found {bounds!r}") from error
     if not 1 <= len(found) <= MOST_BOUNDS:
         raise ValueError(f"bounds: expected 1 to {MOST_BOUNDS}, found {len(found)}")
     for before, bound in itertools.pairwise(found):

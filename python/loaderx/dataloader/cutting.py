@@ -43,17 +43,12 @@ def bounds_of(ordered: npt.NDArray[np.uint64], growth: Any) -> list[int]:
         raise TypeError(f"growth: expected a number, found {growth!r}") from None
     if not LEAST_GROWTH <= factor < math.inf:
         raise ValueError(f"growth: expected at least {LEAST_GROWTH}, found {growth}")
-    bounds = []
-    bound = int(ordered[-1])
-    while bound > 1:
-        bounds.append(bound)
-        below = min(int(bound / factor), bound - 1)
+    bounds = [max(int(ordered[-1]), 1)]
+    while (below := min(int(bounds[-1] / factor), bounds[-1] - 1)) > 0:
         count = int(np.searchsorted(ordered, np.uint64(below), "right"))
         if count == 0:
             break
-        bound = int(ordered[count - 1])
-    else:
-        bounds.append(1)
+        bounds.append(max(int(ordered[count - 1]), 1))
     return bounds[::-1]
 
 
