@@ -10,7 +10,7 @@
 """
 
 from loaderx._core import __version__
-from loaderx.dataloader import BatchTimeoutError, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
+from loaderx.dataloader import BatchTimeoutError, Buckets, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
 from loaderx.generations import export, migrate
@@ -35,6 +35,7 @@ __all__ = [
     "DICT_TIERS",
     "MAX_RECORD_LEN",
     "BatchTimeoutError",
+    "Buckets",
     "CorruptRecordError",
     "CorruptStoreError",
     "DataLoader",

@@ -310,8 +310,23 @@ class Draws:
 
         With `exact` each batch has the same number of records of a component.
         """
+    @staticmethod
+    def bucketed(
+        buckets: Sequence[tuple[int, int]],
+        mode: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        table: npt.NDArray[np.uint64] | None = None,
+    ) -> Draws:
+        """Batches that are each of one bucket. `buckets`: (records, batch size), the first has the indices from 0 on. Not for iid order."""
 
     count: int
+    """Records of a step; the most of any step, where batches differ in size."""
+    def places(self, step: int) -> tuple[int, int]:
+        """The places of the batch of a step that are this rank's: the first, and the one behind the last."""
+    def bucket_at(self, step: int) -> int:
+        """The bucket of the batch of a step, from 0 on; 0 where there are none."""
     def draw(self, step: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32] | None]:
         """The records of a step; and the component of each, None where there is but one. ValueError past 2**63 - 1."""
 

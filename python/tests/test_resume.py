@@ -22,7 +22,7 @@ from streams import COUNT
 RUN = """
 import json, os, sys
 import numpy as np
-from loaderx import DataLoader, MSDataset, Mixture
+from loaderx import Buckets, DataLoader, MSDataset, Mixture
 
 root, options, state_file, log = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4]
 mixed = options.pop("mixed")
@@ -30,6 +30,8 @@ last = options.pop("last")
 streams = MSDataset(root)
 if mixed:
     streams = Mixture({"a": streams, "b": MSDataset(root)}, {"a": 2, "b": 1})
+if options.pop("bucketed", False):
+    options["buckets"] = Buckets(streams.streams["token"], tokens=16, multiple_of=2)
 
 def noisy(batch, rng):
     return batch | {"noise": rng.integers(0, 2**32, len(batch["index"]))}
@@ -55,6 +57,7 @@ MATRIX: list[dict[str, Any]] = [
     {"num_workers": 4, "batch_size": 7, "mode": 1, "mixed": False, "prefetch_size": 9},
     {"num_workers": 3, "batch_size": 4, "mode": 0, "mixed": True, "rank": 1, "world_size": 2},
     {"num_workers": 2, "batch_size": 6, "mode": 2, "mixed": True},
+    {"num_workers": 2, "bucketed": True, "mixed": False, "rank": 1, "world_size": 2},
 ]
 
 
@@ -66,7 +69,7 @@ def start(root: Path, options: dict[str, Any], folder: Path) -> subprocess.Popen
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", MATRIX, ids=range(len(MATRIX)))
 def test_killed_runs_add_up_to_the_unbroken_one(stream_root: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(options["batch_size"])
+    rng = np.random.default_rng(MATRIX.index(options))
     last = 1500
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()

@@ -100,13 +100,45 @@ impl Draws {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Records of a step of this rank.
+    /// Batches that are each of one of `buckets`, (records, batch size) each: the first has the indices from 0 on. ValueError as in
+    /// `sampled`, for a bucket that has fewer records than a batch, and for iid order.
+    #[staticmethod]
+    #[pyo3(signature = (buckets, mode, seed, rank = 0, world_size = 1, table = None))]
+    fn bucketed(
+        py: Python<'_>,
+        buckets: Vec<(u64, u64)>,
+        mode: i64,
+        seed: u64,
+        rank: u64,
+        world_size: u64,
+        table: Option<Numbers<'_>>,
+    ) -> PyResult<Self> {
+        let table = table.as_ref().map(Numbers::as_slice).transpose()?;
+        let core = detached(py, || {
+            let bucketed = zsampler::Bucketed::new(&buckets, Mode::try_from(mode)?, seed)?;
+            zloader::Draws::bucketed(bucketed, Rank { rank, world_size }, table.map(Table::new))
+        })?;
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// Records of a step of this rank; the most of any step, where batches differ in size.
     #[getter]
     fn count(&self) -> usize {
         self.core.count()
     }
 
-    /// The records of a step, uint64, shape (count,); and the component of each, uint32, None where there is but one.
+    /// The places of the batch of a step that are this rank's: the first, and the one behind the last.
+    fn places(&self, py: Python<'_>, step: u64) -> PyResult<(u64, u64)> {
+        let places = detached(py, || self.core.places(step))?;
+        Ok((places.start, places.end))
+    }
+
+    /// The bucket of the batch of a step, from 0 on; 0 where there are none.
+    fn bucket_at(&self, step: u64) -> usize {
+        self.core.bucket_at(step)
+    }
+
+    /// The records of a step, uint64, shape (n,); and the component of each, uint32, None where there is but one.
     ///
     /// ValueError past the last step, 2**63 - 1.
     fn draw<'py>(&self, py: Python<'py>, step: u64) -> PyResult<Drawn<'py>> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zsampler::{MAX_STEP, Mixture, Sampler, Weighted};
+use zsampler::{Bucketed, MAX_STEP, Mixture, Sampler, Weighted};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -34,8 +34,8 @@ pub struct Drawn {
 #[derive(Debug)]
 pub struct Draws {
     order: Order,
-    share: Range<u64>,
-    count: usize,
+    rank: Rank,
+    most: usize,
     /// One a component.
     tables: Vec<Option<Table>>,
 }
@@ -45,6 +45,27 @@ enum Order {
     Sampled(Sampler),
     Weighted(Weighted),
     Mixed(Mixture),
+    Bucketed(Bucketed),
+}
+
+impl Order {
+    /// Records of a step, of all ranks together.
+    fn batch_size(&self, step: u64) -> u64 {
+        match self {
+            Self::Sampled(sampler) => sampler.batch_size(),
+            Self::Weighted(weighted) => weighted.batch_size(),
+            Self::Mixed(mixture) => mixture.batch_size(),
+            Self::Bucketed(bucketed) => bucketed.bucket_at(step).1,
+        }
+    }
+
+    /// All that [`Order::batch_size`] gives.
+    fn batch_sizes(&self) -> Vec<u64> {
+        match self {
+            Self::Bucketed(bucketed) => bucketed.batch_sizes().collect(),
+            _ => vec![self.batch_size(0)],
+        }
+    }
 }
 
 impl Draws {
@@ -53,8 +74,8 @@ impl Draws {
     /// # Errors
     /// [`Error::Order`] for a rank that isn't; [`Error::InvalidArgument`] for a table that is not as long as the sampler's space.
     pub fn sampled(sampler: Sampler, rank: Rank, table: Option<Table>) -> Result<Self> {
-        let (length, batch_size) = (sampler.length(), sampler.batch_size());
-        Self::new(Order::Sampled(sampler), batch_size, rank, &[length], vec![table])
+        let length = sampler.length();
+        Self::new(Order::Sampled(sampler), rank, &[length], vec![table])
     }
 
     /// Draws in proportion to weights; with a table, indices are places in that.
@@ -62,8 +83,17 @@ impl Draws {
     /// # Errors
     /// As [`Draws::sampled`].
     pub fn weighted(weighted: Weighted, rank: Rank, table: Option<Table>) -> Result<Self> {
-        let (length, batch_size) = (weighted.length(), weighted.batch_size());
-        Self::new(Order::Weighted(weighted), batch_size, rank, &[length], vec![table])
+        let length = weighted.length();
+        Self::new(Order::Weighted(weighted), rank, &[length], vec![table])
+    }
+
+    /// Batches that are each of one bucket; with a table, indices are places in that.
+    ///
+    /// # Errors
+    /// As [`Draws::sampled`].
+    pub fn bucketed(bucketed: Bucketed, rank: Rank, table: Option<Table>) -> Result<Self> {
+        let length = bucketed.length();
+        Self::new(Order::Bucketed(bucketed), rank, &[length], vec![table])
     }
 
     /// Draws from several components by share; a component with a table has places in that for indices.
@@ -71,17 +101,11 @@ impl Draws {
     /// # Errors
     /// As [`Draws::sampled`], and [`Error::InvalidArgument`] if there is not one entry in `tables` for each component.
     pub fn mixed(mixture: Mixture, rank: Rank, tables: Vec<Option<Table>>) -> Result<Self> {
-        let (lengths, batch_size) = (mixture.lengths().to_vec(), mixture.batch_size());
-        Self::new(Order::Mixed(mixture), batch_size, rank, &lengths, tables)
+        let lengths = mixture.lengths().to_vec();
+        Self::new(Order::Mixed(mixture), rank, &lengths, tables)
     }
 
-    fn new(
-        order: Order,
-        batch_size: u64,
-        rank: Rank,
-        lengths: &[u64],
-        tables: Vec<Option<Table>>,
-    ) -> Result<Self> {
+    fn new(order: Order, rank: Rank, lengths: &[u64], tables: Vec<Option<Table>>) -> Result<Self> {
         if tables.len() != lengths.len() {
             let (found, expected) = (tables.len(), lengths.len());
             return Err(Error::InvalidArgument(format!("got {found} tables for {expected} components")));
@@ -92,16 +116,34 @@ impl Draws {
                 return Err(Error::InvalidArgument(why));
             }
         }
-        let share = zsampler::share(batch_size, rank.rank, rank.world_size)?;
-        let too_large = |_| Error::OutOfMemory { bytes: batch_size.saturating_mul(8) };
-        let count = usize::try_from(share.end - share.start).map_err(too_large)?;
-        Ok(Self { order, share, count, tables })
+        let mut most = 0;
+        for batch_size in order.batch_sizes() {
+            most = most.max(count(&share(batch_size, rank)?)?);
+        }
+        Ok(Self { order, rank, most, tables })
     }
 
-    /// Records of a step.
+    /// Records of a step of this rank; the most that a step has, where batches differ in size.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.count
+        self.most
+    }
+
+    /// The places of a step's batch that are this rank's.
+    ///
+    /// # Errors
+    /// None for a rank that [`Draws::sampled`] and its like took.
+    pub fn places(&self, step: u64) -> Result<Range<u64>> {
+        share(self.order.batch_size(step), self.rank)
+    }
+
+    /// The bucket that a step's batch is of; 0 where there are none.
+    #[must_use]
+    pub fn bucket_at(&self, step: u64) -> usize {
+        match &self.order {
+            Order::Bucketed(bucketed) => bucketed.bucket_at(step).0,
+            _ => 0,
+        }
     }
 
     /// Components that records are drawn from; 1 where [`Drawn::sources`] is `None`.
@@ -118,7 +160,8 @@ impl Draws {
         if step > MAX_STEP {
             return Err(zsampler::Error::StepTooLarge { step }.into());
         }
-        let (mut indices, start) = (zeros(self.count)?, self.share.start);
+        let places = self.places(step)?;
+        let (mut indices, start) = (zeros(count(&places)?)?, places.start);
         let sources = match &self.order {
             Order::Sampled(sampler) => {
                 sampler.fill_range(step, start, &mut indices)?;
@@ -129,9 +172,13 @@ impl Draws {
                 None
             }
             Order::Mixed(mixture) => {
-                let mut sources = zeros(self.count)?;
+                let mut sources = zeros(indices.len())?;
                 mixture.fill_range(step, start, &mut sources, &mut indices)?;
                 Some(sources)
+            }
+            Order::Bucketed(bucketed) => {
+                bucketed.fill_range(step, start, &mut indices)?;
+                None
             }
         };
         self.look_up(sources.as_deref(), &mut indices)?;
@@ -150,6 +197,15 @@ impl Draws {
         }
         Ok(())
     }
+}
+
+fn share(batch_size: u64, rank: Rank) -> Result<Range<u64>> {
+    Ok(zsampler::share(batch_size, rank.rank, rank.world_size)?)
+}
+
+fn count(places: &Range<u64>) -> Result<usize> {
+    let count = places.end - places.start;
+    usize::try_from(count).map_err(|_| Error::OutOfMemory { bytes: count.saturating_mul(8) })
 }
 
 fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>> {

@@ -1,6 +1,6 @@
 //! What can be asked of a sampler, a weighted one or a mixture that it has to refuse.
 
-use crate::{MAX_BATCH_SIZE, MAX_COMPONENTS, MAX_SCHEDULED, MAX_STEP, MAX_WEIGHTS};
+use crate::{MAX_BATCH_SIZE, MAX_BUCKETS, MAX_COMPONENTS, MAX_SCHEDULED, MAX_STEP, MAX_WEIGHTS};
 
 /// A refused request. Every variant is misuse: a sampler does no I/O and nothing in it can fail by itself.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -224,6 +224,31 @@ pub enum Error {
         /// How many of them the weight makes.
         product: f64,
     },
+    /// There is no bucket to draw from.
+    #[error("there must be at least one bucket, but there are 0")]
+    NoBuckets,
+    /// Buckets of this number are not made.
+    #[error("there are at most {MAX_BUCKETS} buckets, but {found} were given")]
+    TooManyBuckets {
+        /// The number of buckets given.
+        found: u64,
+    },
+    /// A bucket of which no batch could be made.
+    #[error("bucket {bucket} has {records} records, but its batches have {batch_size}")]
+    ShortBucket {
+        /// Which bucket, from 0.
+        bucket: u64,
+        /// The records in it.
+        records: u64,
+        /// The records in each of its batches.
+        batch_size: u64,
+    },
+    /// More records than numbers.
+    #[error("the buckets have more than 2^64 - 1 records in all")]
+    BucketsOverflow,
+    /// Buckets are passed through, not drawn from independently.
+    #[error("buckets have no iid order: known are 0 (sequential) and 2 (cyclic)")]
+    IidBuckets,
     /// Destinations that do not belong together.
     #[error("sources and indices must be of one length, but they hold {sources} and {indices}")]
     UnequalDestinations {

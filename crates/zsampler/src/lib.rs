@@ -28,13 +28,15 @@
 //! # Ok::<(), zsampler::Error>(())
 //! ```
 //!
-//! Beside it stand [`Weighted`], which draws in proportion to weights, and [`Mixture`], which draws from several data
-//! sets by share. They too are functions of (seed, step). [`share`] is the part of a batch that a rank takes.
+//! Beside it stand [`Weighted`], which draws in proportion to weights, [`Mixture`], which draws from several data
+//! sets by share, and [`Bucketed`], whose batches are each of one bucket. They too are functions of (seed, step). [`share`] is the part of a batch that a rank takes.
 //!
 //! The exact sequence is a contract, numbered by [`ORDER_VERSION`] and frozen in `golden/`. What it is, and why,
-//! is told in `docs/decisions/0002-sampler-order.md`, for weights and mixtures in `0012-weights-and-mixtures.md`.
+//! is told in `docs/decisions/0002-sampler-order.md`, for weights and mixtures in `0012-weights-and-mixtures.md`,
+//! for buckets in `0016-buckets.md`.
 
 mod alias;
+mod bucketed;
 mod error;
 mod iid;
 mod lanes;
@@ -52,6 +54,7 @@ mod weighted;
 mod weights;
 mod wide;
 
+pub use bucketed::{Bucketed, MAX_BUCKETS};
 pub use error::Error;
 pub use mixture::{MAX_COMPONENTS, MAX_SCHEDULED, Mixture};
 pub use mode::Mode;

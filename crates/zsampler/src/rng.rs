@@ -25,6 +25,10 @@ pub(crate) enum Purpose {
     Component,
     /// Round keys of the places of a mixture's batch.
     Placement,
+    /// Seeds of buckets.
+    Bucket,
+    /// Round keys of the order of the batches of all buckets in a pass.
+    Pass,
 }
 
 impl Purpose {
@@ -35,6 +39,8 @@ impl Purpose {
             Self::Weighted => u64::from_le_bytes(*b"weight/1"),
             Self::Component => u64::from_le_bytes(*b"mixrec/1"),
             Self::Placement => u64::from_le_bytes(*b"mixpos/1"),
+            Self::Bucket => u64::from_le_bytes(*b"bktrec/1"),
+            Self::Pass => u64::from_le_bytes(*b"bktpos/1"),
         }
     }
 }
@@ -174,8 +180,15 @@ pub(crate) const fn high(wide: u128) -> u64 {
 mod tests {
     use super::*;
 
-    const PURPOSES: [Purpose; 5] =
-        [Purpose::Cyclic, Purpose::Iid, Purpose::Weighted, Purpose::Component, Purpose::Placement];
+    const PURPOSES: [Purpose; 7] = [
+        Purpose::Cyclic,
+        Purpose::Iid,
+        Purpose::Weighted,
+        Purpose::Component,
+        Purpose::Placement,
+        Purpose::Bucket,
+        Purpose::Pass,
+    ];
 
     #[test]
     fn siphash_equals_the_published_vectors() {

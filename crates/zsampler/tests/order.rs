@@ -9,11 +9,12 @@
 mod twin;
 
 use proptest::prelude::*;
-use zsampler::{MAX_STEP, Mixture, Mode, ORDER_VERSION, Sampler, Weighted};
+use zsampler::{Bucketed, MAX_STEP, Mixture, Mode, ORDER_VERSION, Sampler, Weighted};
 
 const GOLDEN: &str = include_str!("../golden/order-v1.txt");
 const WEIGHTED: &str = include_str!("../golden/weighted-v1.txt");
 const MIXTURES: &str = include_str!("../golden/mixture-v1.txt");
+const BUCKETS: &str = include_str!("../golden/bucketed-v1.txt");
 
 #[test]
 fn the_frozen_vectors_are_those_of_this_order_version() {
@@ -23,6 +24,7 @@ fn the_frozen_vectors_are_those_of_this_order_version() {
         WEIGHTED.starts_with(&format!("# Frozen batches of weighted draws, order version {ORDER_VERSION}."))
     );
     assert!(MIXTURES.starts_with(&format!("# Frozen batches of mixtures, order version {ORDER_VERSION}.")));
+    assert!(BUCKETS.starts_with(&format!("# Frozen batches of buckets, order version {ORDER_VERSION}.")));
 }
 
 #[expect(clippy::panic, reason = "test code outside of a test function")]
@@ -113,6 +115,28 @@ fn crate_and_twin_give_the_frozen_mixtures() {
     assert!(compared > 300, "only {compared} vectors");
 }
 
+#[test]
+fn crate_and_twin_give_the_frozen_batches_of_buckets() {
+    let mut compared = 0;
+    for line in BUCKETS.lines().filter(|line| !line.starts_with('#')) {
+        let (query, indices) = line.split_once(": ").unwrap();
+        let query: Vec<&str> = query.split(' ').collect();
+        let [name, seed, step, buckets] = query[..] else { panic!("four words in {line}") };
+        let (mode, seed, step) = (mode(name), seed.parse().unwrap(), step.parse().unwrap());
+        let buckets: Vec<(u64, u64)> = buckets
+            .split(',')
+            .map(|bucket| bucket.split_once('/').unwrap())
+            .map(|(records, size)| (records.parse().unwrap(), size.parse().unwrap()))
+            .collect();
+        let frozen: Vec<u64> = numbers(indices, ' ');
+        let bucketed = Bucketed::new(&buckets, mode, seed).unwrap();
+        assert_eq!(bucketed.batch_at(step).unwrap(), frozen, "the crate, {line}");
+        assert_eq!(twin::bucketed(&buckets, mode, seed, step), frozen, "the twin, {line}");
+        compared += 1;
+    }
+    assert!(compared > 150, "only {compared} vectors");
+}
+
 /// Lengths of every size, near powers of two more often than not.
 fn lengths() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -137,6 +161,19 @@ fn steps() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
+    #[test]
+    fn crate_and_twin_agree_on_buckets(
+        lengths in prop::collection::vec(lengths(), 1..6), sizes: [u64; 6], seed: u64, step in steps(), cyclic: bool,
+    ) {
+        // The sum stays below 2^64.
+        let records = lengths.iter().map(|length| (length >> 3).max(1));
+        let buckets: Vec<(u64, u64)> =
+            records.zip(sizes).map(|(records, size)| (records, size % records.min(30) + 1)).collect();
+        let mode = if cyclic { Mode::Cyclic } else { Mode::Sequential };
+        let bucketed = Bucketed::new(&buckets, mode, seed).unwrap();
+        prop_assert_eq!(bucketed.batch_at(step).unwrap(), twin::bucketed(&buckets, mode, seed, step));
+    }
+
     #[test]
     fn crate_and_twin_agree(
         length in lengths(), size in 1..=40_u64, seed: u64, step in steps(), mode in 0..=2_i64,

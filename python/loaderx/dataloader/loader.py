@@ -15,12 +15,14 @@ from typing import Any, Literal
 from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader import arguments
+from loaderx.dataloader.buckets import Buckets
 from loaderx.dataloader.errors import BatchTimeoutError, WorkerDiedError
+from loaderx.dataloader.facts import Facts
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, Pipeline, PipelineStopped, WorkerType
 from loaderx.dataloader.plan import Made, Plan
 from loaderx.dataloader.ranks import checked_ranks
-from loaderx.dataloader.selection import MAX_STEP, select
+from loaderx.dataloader.selection import MAX_STEP, batch_sizes_of, select
 from loaderx.dataloader.sources import Ragged, Stream, sources_of
 from loaderx.dataloader.start import pipeline_for
 from loaderx.dataloader.state import Position, frame_of, generations_of, position_from, state_of
@@ -28,7 +30,6 @@ from loaderx.dataloader.stats import Counts, Stats
 from loaderx.dataloader.take import Take
 from loaderx.dataloader.transforms import Transform, identity
 from loaderx.dataset import MSDataset
-from loaderx.sampler import Sampler
 
 MOST_SKIPPED = 1000
 """Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
@@ -39,7 +40,7 @@ MOST_SEEN = 32
 """Steps that may be given out of turn, with `ordered=False`, while an earlier one is missing."""
 
 
-class DataLoader(Closing):
+class DataLoader(Facts, Closing):
     """An endless iterator of batches; a step is a pure function of (seed, step), so resuming is `seek`.
 
     Batch s holds every stream at the indices of step s: `{name: values}`, an array (batch_size, *item_shape) for a dense stream, a list
@@ -68,7 +69,7 @@ class DataLoader(Closing):
         streams: name -> dataset, all of one length; or an MSDataset; or a `Mixture` of several such. Anything with `__len__` and
             `__getitems__` is a stream.
         num_workers: threads or processes, at least 1. Each makes whole batches.
-        batch_size: records a step, of all ranks together, at least 1.
+        batch_size: records a step, of all ranks together, at least 1. None: 256, or what `buckets` say.
         prefetch_size: batches made ahead, at least 1.
         mode: `Sampler.Mode` or its number: 0 sequential, 1 iid, 2 cyclic. None: cyclic, or iid where there are weights.
         seed: 0 to 2^64 - 1.
@@ -80,6 +81,7 @@ class DataLoader(Closing):
         uneven: let the ranks' parts differ by one record, where the world doesn't divide the batch.
         indices: the records to draw from (all index forms of datasets; order and repetitions count): a split, a filter. None: all.
         weights: how often each record (or entry of `indices`) is drawn beside the others, shape (n,): draws with replacement.
+        buckets: batches of records of like length, of several sizes. Not with weights, indices (`Buckets` takes those) or a mixture.
         ragged: "list": a ragged stream gives a list of arrays; "packed": a `Packed`.
         worker_type: "thread", or "process" for transforms that hold the interpreter's lock: worker processes gather and transform, and
             hand arrays over in shared memory. Streams and transform must pickle.
@@ -101,7 +103,7 @@ class DataLoader(Closing):
         self,
         streams: Mapping[str, Stream] | MSDataset | Mixture,
         num_workers: int = 4,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         prefetch_size: int = 4,
         mode: int | None = None,
         seed: int = 42,
@@ -114,6 +116,7 @@ class DataLoader(Closing):
         uneven: bool = False,
         indices: Any = None,
         weights: Any = None,
+        buckets: Buckets | None = None,
         ragged: Ragged = "list",
         worker_type: WorkerType = "thread",
         start_method: str | None = None,
@@ -131,18 +134,19 @@ class DataLoader(Closing):
         self._timeout = arguments.timeout(timeout)
         self._ordered = arguments.flag(ordered, "ordered")
         self._skips_errors = arguments.choice(on_error, "on_error", ("raise", "skip")) == "skip"
-        batch_size = integer(batch_size, "batch_size", minimum=1)
         seed = integer(seed, "seed")
         self._streams = streams
-        sources = sources_of(streams)
+        sources = self._sources = sources_of(streams)
         mixture = streams if isinstance(streams, Mixture) else None
-        ranks = checked_ranks(rank, world_size, batch_size, arguments.flag(uneven, "uneven"))
+        sizes = batch_sizes_of(batch_size, buckets, mixture)
+        remedy = "" if buckets is None else "Buckets(multiple_of=...) makes all sizes multiples of a number, "
+        ranks = checked_ranks(rank, world_size, sizes, arguments.flag(uneven, "uneven"), remedy)
         if not self._ordered and ranks.world_size > 1:
             raise ValueError(
                 f"ordered: expected True in a world of {ranks.world_size}, where a state is every rank's, found False"
             )
-        self._selection = select(sources, mixture, batch_size, mode, seed, ranks, indices, weights)
-        made_of = Transform(transform, seed, self._selection.places.start)
+        self._selection = select(sources, mixture, max(sizes), mode, seed, ranks, indices, weights, buckets)
+        made_of = Transform(transform, seed, self._selection.first_place)
         self._plan = Plan(sources, self._selection, made_of, arguments.choice(ragged, "ragged", ("list", "packed")))
         self._frame = frame_of(sources, self._selection)
         self._turn = threading.RLock()
@@ -159,51 +163,6 @@ class DataLoader(Closing):
     def step(self) -> int:
         """The first step that `next()` has not given; what was made ahead does not count."""
         return self._position.step
-
-    @property
-    def length(self) -> int:
-        """Records that are drawn from, as of the loader's construction: of each stream, or of `indices`; of a mixture in all."""
-        return sum(self._selection.lengths)
-
-    @property
-    def batch_size(self) -> int:
-        """Records a step, of all ranks together."""
-        return self._selection.batch_size
-
-    @property
-    def local_batch_size(self) -> int:
-        """Records a step that are this rank's."""
-        return len(self._selection.places)
-
-    @property
-    def steps_per_pass(self) -> int:
-        """Steps after which about as many records were drawn as there are: what others call an epoch. For cyclic order it is a cycle."""
-        return max(1, self.length // self.batch_size)
-
-    @property
-    def rank(self) -> int:
-        """Whose part of each batch this is."""
-        return self._selection.ranks.rank
-
-    @property
-    def world_size(self) -> int:
-        """The number of parts."""
-        return self._selection.ranks.world_size
-
-    @property
-    def mode(self) -> Sampler.Mode:
-        """The order."""
-        return Sampler.Mode(self._selection.mode)
-
-    @property
-    def seed(self) -> int:
-        """The seed."""
-        return self._selection.seed
-
-    @property
-    def streams(self) -> Any:
-        """Name -> dataset, or the mixture."""
-        return self._streams if isinstance(self._streams, Mixture) else dict(self._plan.sources.components[0])
 
     @property
     def closed(self) -> bool:

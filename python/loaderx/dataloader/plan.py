@@ -48,8 +48,8 @@ class Plan:
 
     @property
     def expected_bytes(self) -> int:
-        """Bytes of a batch before its transform, as far as they are known: those of dense stores."""
-        count = len(self.selection.places)
+        """The most bytes of a batch before its transform, as far as they are known: those of dense stores."""
+        count = self.selection.local_batch_size
         return sum(count * row_bytes(self.sources.of(name)[0]) for name in self.sources.names)
 
     def make(self, step: int) -> Made:

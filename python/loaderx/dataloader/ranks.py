@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loaderx.arguments import integer
@@ -19,13 +20,15 @@ class Ranks(NamedTuple):
         return range(batch_size * self.rank // self.world_size, batch_size * (self.rank + 1) // self.world_size)
 
 
-def checked_ranks(rank: int | None, world_size: int | None, batch_size: int, uneven: bool) -> Ranks:
+def checked_ranks(
+    rank: int | None, world_size: int | None, batch_sizes: Sequence[int], uneven: bool, remedy: str = ""
+) -> Ranks:
     """The ranks that the arguments say, or else torch.distributed or JAX if initialised, or else 0 of 1.
 
     Raises:
         TypeError: no integers.
-        ValueError: one of the two without the other, a rank that is none of the world's, or a world that doesn't divide the batch
-            unless `uneven`.
+        ValueError: one of the two without the other, a rank that is none of the world's, or a world that doesn't divide each batch
+            unless `uneven`; the message has the other `remedy`.
     """
     if (rank is None) != (world_size is None):
         given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
@@ -38,9 +41,10 @@ def checked_ranks(rank: int | None, world_size: int | None, batch_size: int, une
         raise ValueError(
             f"rank: expected 0 to {ranks.world_size - 1} in a world of {ranks.world_size}, found {ranks.rank}"
         )
-    if batch_size % ranks.world_size and not uneven:
+    odd = [size for size in batch_sizes if size % ranks.world_size]
+    if odd and not uneven:
         raise ValueError(
-            f"batch_size: expected a multiple of the world size {ranks.world_size}, found {batch_size}; "
+            f"batch_size: expected a multiple of the world size {ranks.world_size}, found {odd[0]}; {remedy}"
             "uneven=True lets the sizes of the ranks' parts differ by one"
         )
     return ranks

@@ -20,13 +20,13 @@ def identity(batch: dict[str, Any]) -> dict[str, Any]:
 class Transform:
     """A function batch -> batch; one with a parameter `rng` gets a generator of its own at every step."""
 
-    def __init__(self, function: Callable[..., Any], seed: int, place: int) -> None:
+    def __init__(self, function: Callable[..., Any], seed: int, first_place: Callable[[int], int]) -> None:
         if not callable(function):
             raise TypeError(f"transform: expected a callable, found {function!r}")
         self.function = function
         self.takes_rng = takes_rng(function)
         self._seed = seed
-        self._place = place
+        self._first_place = first_place
 
     @property
     def is_identity(self) -> bool:
@@ -36,7 +36,7 @@ class Transform:
     def __call__(self, batch: dict[str, Any], step: int) -> Any:
         """What becomes of the batch of a step."""
         if self.takes_rng:
-            return self.function(batch, rng=generator(self._seed, step, self._place))
+            return self.function(batch, rng=generator(self._seed, step, self._first_place(step)))
         return self.function(batch)
 
 

@@ -39,6 +39,8 @@ class Waiting(ABC):
         # Released were all steps below `_low`, and those of `_above` that follow it.
         self._low = first_step
         self._above: set[int] = set()
+        # Those of them that nothing came of yet: they are being made, and what is being made counts.
+        self._missing: set[int] = set()
 
     @abstractmethod
     def begin(self, step: int) -> None:
@@ -62,12 +64,9 @@ class Waiting(ABC):
         # An interrupt may have kept the consumer from releasing the one before.
         for left_over in range(self._low, step):
             self.release(left_over)
-        # What was released before it came is wanted by nobody.
-        for late in [made for made in list(self.results) if made < step]:
-            self.results.pop(late, None)
-        self._issue()
         deadline = deadline_in(timeout)
         while True:
+            self._drop_late()
             lost = self.lost(step)
             made = self.results.get(step, lost)
             if made is not None:
@@ -80,9 +79,9 @@ class Waiting(ABC):
 
         Raises as `wait` does.
         """
-        self._issue()
         deadline = deadline_in(timeout)
         while True:
+            self._drop_late()
             lost = self.first_lost()
             ready = self.results.copy()
             if ready:
@@ -105,20 +104,36 @@ class Waiting(ABC):
 
     def release(self, step: int) -> None:
         """Forget the result of `step`, which the consumer has, and let another be begun. Twice does no harm."""
-        self._above.add(step)
+        came = self.results.pop(step, None) is not None
+        if not self._is_released(step):
+            self._above.add(step)
+            if not came:
+                self._missing.add(step)
         while self._low in self._above:
             self._low += 1
             self._above.discard(self._low - 1)
-        self.results.pop(step, None)
         # A result has one wake-up, and one that was there before it was waited for leaves its own behind.
         with contextlib.suppress(Empty):
             self.arrivals.get_nowait()
         self._issue()
 
+    def _is_released(self, step: int) -> bool:
+        return step < self._low or step in self._above
+
+    def _drop_late(self) -> None:
+        """Forget what came of steps after they were released, and let others be begun for them."""
+        for step in list(self.results):
+            if self._is_released(step):
+                self.results.pop(step, None)
+                self._missing.discard(step)
+        # Nothing comes of what nobody makes any longer.
+        self._missing -= {step for step in self._missing if self.lost(step) is not None}
+        self._issue()
+
     @property
     def _outstanding(self) -> int:
-        """Steps that were begun and are not released."""
-        return self._issued - self._low - len(self._above)
+        """Steps that were begun and are not both there and released."""
+        return self._issued - self._low - len(self._above) + len(self._missing)
 
     def _issue(self) -> None:
         """Let as many steps be made as may be."""

@@ -1,9 +1,11 @@
 //! The whole order once more, written to be read beside the decision page rather than to be fast: wide integers,
 //! one index at a time, no code shared with the crate.
 
+mod bucketed;
 mod mixture;
 mod weighted;
 
+pub(crate) use bucketed::bucketed;
 pub(crate) use mixture::mixture;
 pub(crate) use weighted::weighted;
 use zsampler::Mode;
