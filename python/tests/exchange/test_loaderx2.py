@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,8 @@ with DenseWriter(folder / "empty", np.int32, (3,), codec="raw") as writer:
     pass
 with DenseWriter(folder / "deep", np.int8, (1,) * 20, codec="raw") as writer:
     writer.append(np.zeros((2, *(1,) * 20), np.int8))
+with RaggedWriter(folder / "example", np.int16, 1, codec="raw", data_shards=2) as writer:
+    writer.append(RaggedBatch.from_records([np.array(record, np.int16) for record in ([1], [2, 3], [4])]))
 unclosed = DenseWriter(folder / "unclosed", np.int32, (3,), codec="raw")
 unclosed.append(np.zeros((5, 3), np.int32))
 import os
@@ -140,6 +143,15 @@ def test_each_dtype_that_it_has(of_each_dtype: Path, tmp_path: Path, name: str) 
 def test_each_dtype_of_ml_dtypes(of_each_dtype: Path, tmp_path: Path, name: str) -> None:
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
     assert_holds(converted(of_each_dtype / f"empty-{name}", tmp_path / "new")[""], np.zeros((0, 2), dtype), dtype)
+
+
+def test_the_worked_example(of_each_dtype: Path) -> None:
+    """The hex of `docs/exchange.md` is what the release writes."""
+    text = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text()
+    shown = {name: bytes.fromhex(dump) for name, dump in re.findall(r"```hex 2\.8 ([^\n]+)\n(.*?)```", text, re.DOTALL)}
+    files = {file.name: file.read_bytes() for file in (of_each_dtype / "example").iterdir()}
+    assert shown.pop("table") == files.pop("meta.zr")[4096:]
+    assert shown == files
 
 
 def test_a_store_without_records(of_each_dtype: Path, tmp_path: Path) -> None:
