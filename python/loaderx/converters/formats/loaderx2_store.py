@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from loaderx._core import Frames, read_small_file
+from loaderx._core import Frames, empty, read_small_file
 from loaderx.converters.formats.loaderx2_layout import (
     DICTIONARY,
     DIM,
@@ -144,7 +144,7 @@ class Container:
         """What is stored of records, and where each begins and ends in that."""
         count = len(self.header.ends)
         starts, ends = np.empty(len(entries), np.uint64), np.empty(len(entries), np.uint64)
-        stored = np.empty(int(entries["stored"].sum(dtype=np.int64)), np.uint8)
+        stored = memory(int(entries["stored"].sum(dtype=np.int64)))
         filled = 0
         for shard in range(count):
             mine = slice((shard - first) % count, None, count)
@@ -172,7 +172,7 @@ class Container:
     def _dense(self, first: int, entries: Table, stored: Bytes, starts: Places, ends: Places) -> Array:
         shape = self.header.item_shape or ()
         places = bounds(entries["length"])
-        rows = np.empty(int(places[-1]), np.uint8)
+        rows = memory(int(places[-1]))
         self._frames.decode(stored, starts, ends, rows, places.astype(np.uint64), first)
         return rows.view(self.header.dtype).reshape(len(entries), *shape)
 
@@ -181,14 +181,14 @@ class Container:
         prefix, dtype = self.header.prefix, self.header.dtype
         if self.header.codec != "raw":
             places = bounds(entries["length"]).astype(np.uint64)
-            whole = np.empty(int(places[-1]), np.uint8)
+            whole = memory(int(places[-1]))
             self._frames.decode(stored, starts, ends, whole, places, first)
             stored, starts, ends = whole, places[:-1].copy(), places[1:].copy()
         sizes = entries["length"].astype(np.int64) - prefix
         shapes = stored[starts.astype(np.int64)[:, None] + np.arange(prefix)].view(DIM).reshape(len(entries), -1)
         self._check_shapes(first, shapes, sizes // dtype.itemsize)
         offsets = bounds(sizes)
-        values = np.empty(int(offsets[-1]), np.uint8)
+        values = memory(int(offsets[-1]))
         self._raw.decode(stored, starts + np.uint64(prefix), ends, values, offsets.astype(np.uint64), first)
         listed = None if self.header.rank == 1 else list(map(tuple, shapes.tolist()))
         return Packed(values.view(dtype), offsets // dtype.itemsize, listed)
@@ -202,6 +202,11 @@ class Container:
             raise CorruptStoreError(
                 f"{self.path}: record {first + at}: expected {items[at]} items, found shape {tuple(shapes[at].tolist())}"
             )
+
+
+def memory(size: int) -> Bytes:
+    """So many bytes, in memory that earlier parts have let go of: the system clears fresh memory, which takes as long as to fill it."""
+    return empty((size,), np.dtype(np.uint8))
 
 
 def bounds(sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
