@@ -18,7 +18,7 @@ with-cargo = @if cargo $(1) --version >/dev/null 2>&1; then set -x; cargo $(1) $
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench bench-store bench-cold bench-sampler bench-loader bench-report bench-check fuzz-check fuzz-long fmt clean
+.PHONY: help env build test test-rust test-python test-killed test-stress demo verify-real verify-real-sample bench bench-store bench-cold bench-sampler bench-loader bench-convert bench-report bench-check fuzz-check fuzz-long fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
@@ -112,6 +112,9 @@ bench-sampler: build ## index batches
 
 bench-loader: build ## loaders end to end
 	$(BIN)/python bench/run.py loader $(BENCH)
+
+bench-convert: build ## conversions beside reading their source and writing their store
+	$(BIN)/python bench/run.py convert $(BENCH)
 
 bench-report: $(VENV)/.bench ## tables and charts of the last complete run into docs/performance.md
 	$(BIN)/python bench/report.py

@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "cold": tables.cold,
     "samplers": tables.samplers,
     "loaders": tables.loaders,
+    "conversions": tables.conversions,
     "versions": tables.versions,
 }
 

@@ -18,7 +18,7 @@ from layers import LAYERS
 from loaderx.bench.machine import describe
 from results import Results
 from session import Session
-from workloads import COLD, WORKLOADS
+from workloads import COLD, CONVERTED, WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,7 +59,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="loaderx beside other stores, samplers and loaders.")
     parser.add_argument("layer", nargs="?", default="all", choices=["all", *LAYERS], help="default: all")
     parser.add_argument("--engine", action="append", help="only engines whose name has this in it (may repeat)")
-    names = [workload.name for workload in (*WORKLOADS, *COLD)]
+    names = [workload.name for workload in (*WORKLOADS, *COLD, *CONVERTED)]
     parser.add_argument("--workload", action="append", choices=names, help="only this (may repeat)")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument(

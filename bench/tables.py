@@ -139,6 +139,19 @@ def loaders(results: Results) -> str:
     return table(["loader", *kinds], rows)
 
 
+def conversions(results: Results) -> str:
+    rows = []
+    for result in results.select("convert"):
+        low, high = result.spread
+        alone = [f"{median(seconds) * 1e3:,.0f}" for seconds in (result.read_seconds, result.write_seconds)]
+        rounds = zip(result.read_seconds, result.write_seconds, result.rounds, strict=True)
+        part = median(max(read, write) / whole for read, write, whole in rounds)
+        whole = [f"{result.seconds * 1e3:,.0f}", f"{low * 1e3:,.0f} - {high * 1e3:,.0f}", f"{result.rate:,.0f}"]
+        rows.append([f"{result.workload}, {result.engine}", *alone, *whole, f"{part:.0%}"])
+    header = ["", "read, ms", "write, ms", "convert, ms", "quartiles", "MiB/s", "of the slower one"]
+    return table(header, rows)
+
+
 def versions(results: Results) -> str:
     """What was measured, and what was left out and why."""
     known = {result.engine: result.version for result in results.all if result.role != "limit"}

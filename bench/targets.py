@@ -49,6 +49,7 @@ def checks(results: Results) -> Iterator[Check]:
     yield memory(results)
     yield from ragged(results)
     yield from loaders(results)
+    yield from conversions(results)
 
 
 def beside(results: Results, layer: str, workload: str, own: str, other: str, **fields: int) -> float | None:
@@ -172,6 +173,14 @@ def loaders(results: Results) -> Iterator[Check]:
         if result.peak_bytes is not None
     ]
     yield Check("memory of loaders, the worst", "7 batches + 64 MiB", 1.0, min(allowed, default=None))
+
+
+def conversions(results: Results) -> Iterator[Check]:
+    """The part of the slower of reading and writing that a conversion has, in the median of rounds."""
+    for result in results.select("convert"):
+        rounds = zip(result.read_seconds, result.write_seconds, result.rounds, strict=True)
+        found = median(max(read, write) / whole for read, write, whole in rounds)
+        yield Check(f"convert, {result.workload}, {result.engine}", "the slower of reading, writing", 0.7, found)
 
 
 def main() -> None:

@@ -127,6 +127,12 @@ COLD = (
     Workload("cold2k", 1_000_000, "<i4", (512,), tokens),
 )
 
+# The size of Fashion-MNIST, and the token set.
+CONVERTED: tuple[Workload | RaggedWorkload, ...] = (
+    Workload("fashion", 70_000, "|u1", (28, 28), images),
+    RaggedWorkload("tokens", 200_000, 16, 512),
+)
+
 AUGMENTED_WORKLOAD = Workload("patch12k", 20_000, "|u1", (3, 64, 64), images)
 
 LOADED = tuple(

@@ -2,8 +2,15 @@
 
 from typing import Any
 
+from workers.convert import ConvertWorker
 from workers.loader import LoaderWorker
 from workers.sampler import SamplerWorker
 from workers.store import StoreWorker
 
-WORKERS: dict[str, Any] = {"store": StoreWorker, "cold": StoreWorker, "loader": LoaderWorker, "sampler": SamplerWorker}
+WORKERS: dict[str, Any] = {
+    "store": StoreWorker,
+    "cold": StoreWorker,
+    "loader": LoaderWorker,
+    "sampler": SamplerWorker,
+    "convert": ConvertWorker,
+}

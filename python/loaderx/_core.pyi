@@ -172,6 +172,27 @@ class Rows:
     def record(self, index: int) -> npt.NDArray[Any]:
         """Record `index`, shape item_shape. IndexError if there is none."""
 
+@final
+class Frames:
+    """Decodes records that lie in another container than a store. From any number of threads, each call on its own thread."""
+
+    def __new__(cls, codec: str, dictionary: bytes | None = None) -> Frames:
+        """`dictionary`: for "zstd_dict" only. ValueError for what is none."""
+    def decode(
+        self,
+        src: npt.NDArray[Any] | bytes,
+        starts: npt.NDArray[np.uint64],
+        ends: npt.NDArray[np.uint64],
+        dst: npt.NDArray[Any],
+        offsets: npt.NDArray[np.uint64],
+        first: int = 0,
+    ) -> None:
+        """Record i, stored in the bytes starts[i] to ends[i] of `src`, into the bytes offsets[i] to offsets[i + 1] of the C-contiguous `dst`.
+
+        ValueError if ranges don't lie in them; ZrecordError, which names the record as `first` + i, for one that does not decode to just so
+        many bytes.
+        """
+
 def split(
     array: npt.NDArray[Any], places: npt.NDArray[np.int64], rows: npt.NDArray[np.uint32] | None = None
 ) -> list[npt.NDArray[Any]]:

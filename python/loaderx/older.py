@@ -1,7 +1,7 @@
-"""Stores of loaderx 0.5 to 1.4: told from all others, and not opened as one of them.
+"""Stores of other releases that are told from all others, and not opened as one of them: those of loaderx 0.5 to 1.4, and of 2.
 
-Their `meta.zr` has the magic too, and some have the version byte of version 3, but the rest lies otherwise: an empty one passes for an
-empty store of version 3. So this is asked before a header is believed.
+All have a `meta.zr`. That of 0.5 to 1.4 has the magic of today's too, and some have the version byte of version 3, but the rest lies
+otherwise: an empty one passes for an empty store of version 3. So this is asked before a header is believed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ def is_older(path: Path) -> bool:
     return size_of(f"{directory}/{FIRST_CHUNK}") is not None and size_of(f"{directory}/0.chunk") is None
 
 
+def is_version_2(path: Path) -> bool:
+    """Whether there is a store of loaderx 2 in the directory `path`, which has no magic number: told by the names of its files."""
+    directory = os.fspath(path)
+    return size_of(f"{directory}/{data_file(0)}") is not None and size_of(f"{directory}/{META}") is not None
+
+
+def data_file(number: int) -> str:
+    """The name of a file of records of loaderx 2."""
+    return f"data_{number}.zr"
+
+
 def size_of(file: str) -> int | None:
     """The length of a file; None where there is none to be seen."""
     try:
@@ -49,9 +60,19 @@ def written_by(path: Path) -> str:
 
 
 def refuse_older(path: Path) -> None:
-    """ZrecordError that names the way out, if there is such a store in the directory `path`."""
+    """ZrecordError that names the way out, if there is a store of 0.5 to 1.4, or of 2, in the directory `path`."""
+    refuse_version_2(path)
     if is_older(path):
         raise ZrecordError(
             f"{path} is a store of {written_by(path)}, which is read only to be rewritten: loaderx.migrate({str(path)!r}, NEW), "
             "or `python -m loaderx migrate OLD NEW` in a shell, writes a new store and leaves this one as it is"
+        )
+
+
+def refuse_version_2(path: Path) -> None:
+    """ZrecordError that names the way out, if there is a store of loaderx 2 in the directory `path`."""
+    if is_version_2(path):
+        raise ZrecordError(
+            f"{path} is a store of loaderx 2, whose container is another one and is only read to be converted: "
+            f"loaderx.convert({str(path)!r}, NEW) writes a new store and leaves this one as it is"
         )

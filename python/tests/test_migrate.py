@@ -258,7 +258,8 @@ def test_the_worked_example(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "exchange.md").read_text()
     shown = {name: bytes.fromhex(dump) for name, dump in re.findall(r"```hex ([^\n]+)\n(.*?)```", text, re.DOTALL)}
     old = one(tmp_path, "0.5.0", "example-flate")
-    assert shown == {file.name: file.read_bytes() for file in old.iterdir()}
+    of_it = {name: content for name, content in shown.items() if not name.startswith("2.8 ")}
+    assert of_it == {file.name: file.read_bytes() for file in old.iterdir()}
 
 
 def test_a_stray_file_makes_no_old_store(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ mod dict;
 mod draws;
 mod error;
 mod files;
+mod frames;
 mod fresh;
 mod gather;
 mod handler;
@@ -35,6 +36,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     error::add_exceptions(module)?;
     module.add_class::<store::Store>()?;
     module.add_class::<rows::Rows>()?;
+    module.add_class::<frames::Frames>()?;
     module.add_class::<sampler::Sampler>()?;
     module.add_class::<draws::Draws>()?;
     module.add_class::<pipeline::Pipeline>()?;

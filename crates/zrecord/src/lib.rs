@@ -33,7 +33,7 @@ mod verify;
 mod view;
 
 pub use append::Records;
-pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, build_dict};
+pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, Frames, Places, build_dict};
 pub use create::{read_file, replace_file};
 pub use error::{Error, Result};
 pub use format::{Dimensions, FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};

@@ -11,7 +11,10 @@ from typing import Any
 
 from loaderx.converters.source import Format, Source
 
-MODULES = ("npy",)
+MODULES = (
+    "loaderx2",
+    "npy",
+)
 """The modules of `formats/`."""
 
 

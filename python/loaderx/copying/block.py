@@ -66,12 +66,12 @@ class Source(Protocol):
         """All records in order."""
 
 
-def cut(lengths: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Neighbouring records, of these lengths, as ranges of at most BLOCK_BYTES, or of one record that is larger."""
+def cut(lengths: npt.NDArray[Any], most: int = BLOCK_BYTES) -> Iterator[tuple[int, int]]:
+    """Neighbouring records, of these lengths, as ranges of at most `most` bytes, or of one record that is larger."""
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + BLOCK_BYTES, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
         yield start, stop
         start = stop

@@ -18,7 +18,7 @@ from loaderx.generations import meaning
 from loaderx.generations.layout import COMPRESSED, WITH_DICTIONARY
 from loaderx.generations.meaning import Meaning
 from loaderx.generations.source import OldStore
-from loaderx.older import is_older
+from loaderx.older import is_older, refuse_version_2
 from loaderx.utils.convert import check_dictionary
 from loaderx.utils.dictionary import train_dict
 from loaderx.zrecord import PathLike, ZrecordError, no_store
@@ -119,6 +119,7 @@ def refuse_others(old: Path) -> None:
     """An error if there is no old store at `old`."""
     if not Store.exists(old):
         raise no_store(old, "there is no store to migrate")
+    refuse_version_2(old)
     if not is_older(old):
         raise ValueError(
             f"{old}: this is no store of loaderx 0.5 to 1.4; those of 1.5 and of this project open as they are"

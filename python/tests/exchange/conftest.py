@@ -18,7 +18,7 @@ MAKE_PEER = Path(__file__).resolve().parents[3] / "scripts" / "peers.py"
 UNAVAILABLE = 3
 
 
-Peer = Callable[[str], Path]
+Peer = Callable[..., Path]
 MAKING = 600
 """Seconds that a test may take: the first of them makes an environment, and pip may have a slow network."""
 
@@ -33,12 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def peer() -> Peer:
-    """The interpreter of the environment of a published release."""
+    """The interpreter of the environment of a published release; its arguments are those of `scripts/peers.py`."""
 
-    def made(release: str) -> Path:
-        done = subprocess.run([sys.executable, str(MAKE_PEER), release], capture_output=True, text=True, check=False)
+    def made(*release: str) -> Path:
+        done = subprocess.run([sys.executable, str(MAKE_PEER), *release], capture_output=True, text=True, check=False)
         if done.returncode == UNAVAILABLE and os.environ.get("LOADERX_REQUIRE_PEERS") != "1":
-            pytest.skip(f"pip could not get {release} (no network?); LOADERX_REQUIRE_PEERS=1 makes this a failure")
+            pytest.skip(f"pip could not get {release[0]} (no network?); LOADERX_REQUIRE_PEERS=1 makes this a failure")
         assert done.returncode == 0, done.stderr
         return Path(done.stdout.strip())
 

@@ -112,6 +112,14 @@ pub enum CodecError {
         /// The id of the store's dictionary, 0 if it has none.
         expected: u32,
     },
+    /// One of several records that were to be decoded can't be.
+    #[error("record {record}: {source}")]
+    InRecord {
+        /// Its number.
+        record: u64,
+        /// Why.
+        source: Box<CodecError>,
+    },
     /// The sizes do not describe the samples.
     #[error("the sample sizes sum to {found} bytes, expected the {expected} bytes of the samples")]
     SampleSizes {

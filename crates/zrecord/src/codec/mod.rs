@@ -4,6 +4,7 @@ mod decoder;
 mod dict;
 mod encoder;
 mod error;
+mod frames;
 mod kind;
 mod raw;
 #[cfg(test)]
@@ -16,5 +17,6 @@ pub(crate) use decoder::Decoder;
 pub(crate) use dict::Dictionary;
 pub(crate) use encoder::Encoder;
 pub use error::CodecError;
+pub use frames::{Frames, Places};
 pub use kind::Codec;
 pub use train::{DICT_TIERS, DictTier, build_dict};
