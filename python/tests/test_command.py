@@ -120,7 +120,7 @@ def test_concat_select_split(store: Path, tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr() == ("", "")
     main(["split", str(store), str(new / "split"), "train=0.75", "val=0.25", "--seed", "3"])
     assert capsys.readouterr().out.count("DenseDataset(") == 2
-    split(store, {"train": 0.75, "val": 0.25}, new / "twin", 3)
+    split(store, new / "twin", {"train": 0.75, "val": 0.25}, 3)
     for part in ("train", "val"):
         assert np.array_equal(DenseDataset(new / "split" / part)[:], DenseDataset(new / "twin" / part)[:])
     main(["split", str(store), str(new / "first"), "a=1000", "b=3000", "--no-shuffle", "--quiet"])

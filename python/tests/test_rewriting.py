@@ -180,7 +180,7 @@ def test_split(store: Any, weights: list[int], seed: int, shuffle: bool) -> None
     with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         root = Path(directory)
         written(root / "src", store, "zstd")
-        done = split(root / "src", fractions, root / "dst", seed, shuffle)
+        done = split(root / "src", root / "dst", fractions, seed, shuffle)
         assert sum(done.parts.values()) == done.records == len(records)
         got = {name: read(root / "dst" / name) for name in fractions}
         for name, fraction in fractions.items():
@@ -199,18 +199,18 @@ def test_split(store: Any, weights: list[int], seed: int, shuffle: bool) -> None
 def test_largest_remainders(tmp_path: Path) -> None:
     from_numpy(tmp_path / "src", np.arange(10))
     parts = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
-    assert split(tmp_path / "src", parts, tmp_path / "thirds").parts == {"a": 4, "b": 3, "c": 3}
+    assert split(tmp_path / "src", tmp_path / "thirds", parts).parts == {"a": 4, "b": 3, "c": 3}
     parts = {"a": 0.24, "b": 0.69, "c": 0.07}
-    assert split(tmp_path / "src", parts, tmp_path / "others").parts == {"a": 2, "b": 7, "c": 1}
+    assert split(tmp_path / "src", tmp_path / "others", parts).parts == {"a": 2, "b": 7, "c": 1}
 
 
 def test_split_by_numbers_and_by_indices(tmp_path: Path, rows: Array) -> None:
     from_numpy(tmp_path / "src", rows)
-    split(tmp_path / "src", {"a": 15, "b": 5, "c": 0}, tmp_path / "numbers", shuffle=False)
+    split(tmp_path / "src", tmp_path / "numbers", {"a": 15, "b": 5, "c": 0}, shuffle=False)
     assert np.array_equal(DenseDataset(tmp_path / "numbers" / "a")[:], rows[:15])
     assert np.array_equal(DenseDataset(tmp_path / "numbers" / "b")[:], rows[15:])
     assert len(DenseDataset(tmp_path / "numbers" / "c")) == 0
-    split(tmp_path / "src", {"a": slice(5, None), "b": [4, 3, 2, 1, 0]}, tmp_path / "indices")
+    split(tmp_path / "src", tmp_path / "indices", {"a": slice(5, None), "b": [4, 3, 2, 1, 0]})
     assert np.array_equal(DenseDataset(tmp_path / "indices" / "b")[:], rows[4::-1])
     cases: list[tuple[Any, type[Exception], str]] = [
         ({"a": 0.5, "b": 0.4}, ValueError, "add up to 1"),
@@ -228,9 +228,9 @@ def test_split_by_numbers_and_by_indices(tmp_path: Path, rows: Array) -> None:
     ]
     for parts, error, text in cases:
         with pytest.raises(error, match=text):
-            split(tmp_path / "src", parts, tmp_path / "dst")
+            split(tmp_path / "src", tmp_path / "dst", parts)
     with pytest.raises(ValueError, match="seed"):
-        split(tmp_path / "src", {"a": 1.0}, tmp_path / "dst", -1)
+        split(tmp_path / "src", tmp_path / "dst", {"a": 1.0}, -1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["indices", "numbers", "src"]
 
 
@@ -243,7 +243,7 @@ def test_stores_of_1_5(tmp_path: Path, version: str, name: str) -> None:
         concat([store, store], tmp_path / "twice", "raw")
         count = len(expected(name))
         select(tmp_path / "twice", tmp_path / "half", slice(count, None), "zstd")
-        split(store, {"all": 1.0}, tmp_path / "split", shuffle=False)
+        split(store, tmp_path / "split", {"all": 1.0}, shuffle=False)
     check(tmp_path / "split" / "all", name)
     content, _, *rest = name.split("-")
     check(tmp_path / "half", "-".join([content, "zstd", *rest]))
@@ -267,7 +267,7 @@ def test_streams(tmp_path: Path, rows: Array) -> None:
     told: list[tuple[int, int]] = []
     with unchanged(tmp_path / "src"):
         recode(tmp_path / "src", tmp_path / "recoded", "zstd", progress=lambda *at: told.append(at))
-        split(tmp_path / "src", {"t": 0.75, "v": 0.25}, tmp_path / "split")
+        split(tmp_path / "src", tmp_path / "split", {"t": 0.75, "v": 0.25})
         select(MSDataset(tmp_path / "src", ["b"], read_only=True), tmp_path / "selected", [7, 7])
     concat([tmp_path / "split" / "t", tmp_path / "split" / "v"], tmp_path / "back")
     assert (told[0], told[-1]) == ((0, 80), (80, 80))
@@ -328,7 +328,7 @@ def test_arguments(tmp_path: Path, rows: Array) -> None:
         recode,
         lambda src, dst, **options: select(src, dst, [0], **options),
         lambda src, dst, **options: concat([src], dst, **options),
-        lambda src, dst, **options: split(src, {"all": 1.0}, dst, **options),
+        lambda src, dst, **options: split(src, dst, {"all": 1.0}, **options),
     ]
     for function in every:
         for options, text in calls:
@@ -374,7 +374,7 @@ def test_damage_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     every: list[Callable[[], object]] = [
         lambda: recode(tmp_path / "src", tmp_path / "dst"),
         lambda: select(tmp_path / "src", tmp_path / "dst", [3, 777, 5]),
-        lambda: split(tmp_path / "src", {"a": 0.5, "b": 0.5}, tmp_path / "dst"),
+        lambda: split(tmp_path / "src", tmp_path / "dst", {"a": 0.5, "b": 0.5}),
     ]
     for function in every:
         with pytest.raises(ZrecordError, match="record 777"):

@@ -77,7 +77,7 @@ def test_an_error_of_the_callers(source: Path, tmp_path: Path, at: float, monkey
             raise KeyboardInterrupt
 
     with unchanged(source), pytest.raises(KeyboardInterrupt):
-        split(source, {"a": 0.5, "b": 0.5}, tmp_path / "dst", progress=stop)
+        split(source, tmp_path / "dst", {"a": 0.5, "b": 0.5}, progress=stop)
     assert names(tmp_path) == ["src"]
     with DenseDataset(source) as dataset:
         dataset.delete(0)  # nobody has it open any more
@@ -148,7 +148,7 @@ def test_blocks_of_many_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     records: list[Array] = [np.full(size, n, np.uint8) for n, size in enumerate(sizes)]
     from_iterator(tmp_path / "src" / "a", records, np.uint8)
     from_iterator(tmp_path / "src" / "b", [record.reshape(-1, 1) for record in records], np.uint8, codec="raw")
-    split(tmp_path / "src", {"x": 0.7, "y": 0.3}, tmp_path / "dst", shuffle=False)
+    split(tmp_path / "src", tmp_path / "dst", {"x": 0.7, "y": 0.3}, shuffle=False)
     cut = round(0.7 * len(sizes))
     for name, want in (("x", records[:cut]), ("y", records[cut:])):
         with MSDataset(tmp_path / "dst" / name) as streams:

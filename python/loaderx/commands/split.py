@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace, progress: Progress | None) -> None:
     """Split, and say what came of it."""
     parts = parts_of(options.parts)
-    done = split(options.src, parts, options.dst, options.seed, not options.no_shuffle, **keywords(options, progress))
+    done = split(options.src, options.dst, parts, options.seed, not options.no_shuffle, **keywords(options, progress))
     if progress:
         tell(options.dst, [options.src], done)
 

@@ -18,8 +18,8 @@ from loaderx.zrecord import PathLike
 
 def split(
     src: Source,
+    dst: PathLike,
     parts: Mapping[str, Any],
-    dst_dir: PathLike,
     seed: int = 42,
     shuffle: bool = True,
     codec: str | None = None,
@@ -30,17 +30,17 @@ def split(
     progress: Progress | None = None,
     verify: bool = True,
 ) -> Rewritten:
-    """Write each record into one of several new stores: `dst_dir/train`, `dst_dir/val`; of several streams `dst_dir/train/image`.
+    """Write each record into one of several new stores: `dst/train`, `dst/val`; of several streams `dst/train/image`.
 
     Which part a record goes to is a function of the number of records, `parts` and `seed`. Within a part, records keep their order. The
-    parts appear together. Some 16 bytes of memory a record are taken.
+    parts appear together. Some 24 bytes of memory a record are taken.
 
     Args:
         src: as for `recode`.
+        dst: directory of the parts; there must be nothing yet, and it must not lie within `src`.
         parts: name -> its share: fractions that add up to 1, such as {"train": 0.9, "val": 0.1} (the remainder goes by largest
             remainder, so sizes add up to the number of records), numbers of records that add up to it, or indices as for `select` that
             name each record once.
-        dst_dir: directory of the parts; there must be nothing yet, and it must not lie within `src`.
         seed: 0 to 2^64 - 1, of the shuffle.
         shuffle: draw the records of a part at random. False: parts are stretches, in the order of `parts`.
         codec: as for `recode`.
@@ -70,4 +70,4 @@ def split(
             streams[name] = Stream(records, Picked([Piece(records)]), pieces)
         plan = Plan(streams, [origin.path], asked, verify, progress)
         counts = {part: index.size for part, index in shares.items()}
-        return Rewritten(len(origin), counts, plan.carry_out(Path(dst_dir)))
+        return Rewritten(len(origin), counts, plan.carry_out(Path(dst)))

@@ -39,6 +39,10 @@ const AHEAD: usize = 16;
 pub(crate) fn gather(open: &Open, idxs: &[u64], destination: Destination<'_>) -> Result<()> {
     let header = open.header();
     check_indices(idxs, &header)?;
+    if idxs.is_empty() {
+        // Also where a dictionary is missing: a new store has none yet.
+        return Ok(());
+    }
     let bytes = destination.bytes();
     let blocks = blocks(open.codec, idxs.len(), bytes);
     let stores = if bytes < STREAMING { Stores::Cached } else { Stores::Streaming };

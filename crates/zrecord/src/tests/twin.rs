@@ -173,6 +173,10 @@ pub(crate) fn check_files(dir: &dyn Directory, store: &Store) {
 pub(crate) fn check_usable(dir: &MemoryDirectory, options: &Options, store: Store, content: &Twin) {
     if store.codec() == Codec::ZstdDict && !store.has_dict().unwrap() {
         assert!(matches!(append(&store, &[plain(vec![1])]), Err(Error::MissingDictionary { .. })));
+        // No record is no batch that needs one.
+        store.gather(&[], &mut [], &[]).unwrap();
+        store.gather_rows(&[], &mut []).unwrap();
+        assert_eq!(store.gather_packed(&[], &[0], &mut []).unwrap(), None);
         store.install_dict(&DICT).unwrap();
     }
     let new = vec![shaped(record(777, 12), 3), plain(record(778, 30))];
