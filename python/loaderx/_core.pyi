@@ -130,6 +130,13 @@ class Store:
         self, idxs: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
         """The records one after another, n + 1 byte offsets, and (n, 8) rows of the `.shape` file if there is one; all of one moment."""
+    def gather_items(
+        self, index: object, dtype: np.dtype[Any]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None] | None:
+        """As `gather_packed`, in items: an array of `dtype`, n + 1 offsets of items, and rows, None where none says anything.
+
+        None if `index` is no C-contiguous int64 or uint64 array of shape (n,) within 0..len, or the records are not all of whole items.
+        """
     def lengths(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """Logical bytes of each record."""
     def forms(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:

@@ -216,6 +216,15 @@ class Zrecord(Closing):
         """As `gather_packed`, and rows as `shapes` gives them, None where the store has none; all three of one moment."""
         return self._core.gather_packed(idxs)
 
+    def gather_items(
+        self, index: object, dtype: np.dtype[Any]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None] | None:
+        """As `gather_shaped`, in items of `dtype`; rows are None where none says anything.
+
+        None if `index` must be looked at first, or the records are not all of whole items.
+        """
+        return self._core.gather_items(index, dtype)
+
     def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:
         """The length in bytes of each record as a reader gets it, shape (n,)."""
         return self._core.lengths(uint64_array(idxs, "idxs"))

@@ -85,7 +85,7 @@ def test_a_loader_delivers_a_batch_of_6_gib(tmp_path: Path) -> None:
     records = pieces(np.uint8)
     with DenseDataset(tmp_path / "dense", dtype=np.uint8, item_shape=(PIECE,), codec="raw") as ds:
         ds.append(np.stack(records))
-        with DataLoader({"x": ds}, batch_size=97, mode="iid", prefetch_size=1) as loader:
+        with DataLoader({"x": ds}, batch_size=97, mode=1, prefetch_size=1) as loader:
             batch = next(loader)["x"]
         assert batch.nbytes > 6 << 30
         for row in batch[:: len(batch) - 1]:

@@ -16,7 +16,7 @@ from loaderx import _core
 from loaderx.dataset import RaggedDataset
 from loaderx.dataset.shapes import rows_of
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError
-from support import Array
+from support import Array, all_same, same
 from test_ragged import as_written_by_1x
 
 SHAPES = st.lists(npst.array_shapes(min_dims=0, max_dims=7, min_side=0, max_side=4), min_size=1, max_size=9)
@@ -102,6 +102,31 @@ def test_shapes_of_every_form_of_index(ragged: RaggedDataset, records: list[Arra
         ragged.shapes(9)
 
 
+@pytest.mark.parametrize("index", [[], [0], [8, 0, 8], [-1, 3, -9], [2, 9], [0, -10]])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32, ">i8"])
+def test_an_array_of_indices_is_a_list_of_them(
+    ragged: RaggedDataset, records: list[Array], index: list[int], dtype: Any
+) -> None:
+    """Arrays of 64-bit indices take a way of their own."""
+    if dtype == np.uint64 and min(index, default=0) < 0:
+        return
+    array = np.array(index, dtype)
+    if index and not -9 <= min(index) <= max(index) < 9:
+        for read in (ragged.packed, ragged.__getitem__, ragged.__getitems__):
+            with pytest.raises(IndexError, match=f"index {index[1]} is out of range for 9 records"):
+                read(array)
+        return
+    expected = [records[i] for i in index]
+    assert all_same(ragged[array], expected)
+    assert all_same(ragged.__getitems__(array), expected)
+    packed, same_packed = ragged.packed(array), ragged.packed(index)
+    assert same(packed.values, same_packed.values)
+    assert same(packed.offsets, same_packed.offsets)
+    assert packed.shapes == same_packed.shapes
+    with pytest.raises(IndexError, match="one dimension"):
+        ragged.packed(array[:, None])
+
+
 def test_shapes_of_one_dimensional_records(tmp_path: Path) -> None:
     with RaggedDataset(tmp_path / "ds", dtype=np.int64) as ds:
         assert ds.shapes([]) == []
@@ -150,14 +175,20 @@ def test_shapes_that_do_not_fit_are_named(ragged: RaggedDataset) -> None:
         file.write((3).to_bytes(4, "little"))
     with RaggedDataset(ragged.path, read_only=True) as ds:
         assert ds.shapes(0) == [(3,)]
-        for read in (ds.shapes, RaggedDataset(ragged.path, read_only=True, verify="never").packed):
-            with pytest.raises(CorruptStoreError, match="record 1: its shape does not fit its 4 items"):
-                read([0, 1])
+        unchecked = RaggedDataset(ragged.path, read_only=True, verify="never")
+        for read in (ds.shapes, unchecked.packed, unchecked.__getitem__, unchecked.__getitems__):
+            for index in ([0, 1], np.array([0, 1])):
+                with pytest.raises(CorruptStoreError, match="record 1: its shape does not fit its 4 items"):
+                    read(index)
 
 
 def test_lengths_that_are_no_items(tmp_path: Path) -> None:
     with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
         ds._store.append(b"abcde", [0])
-        with pytest.raises(CorruptStoreError, match="record 0: expected a multiple of the 4 bytes of '<i4', found 5"):
-            ds.shapes(0)
+        for read in (ds.shapes, ds.packed, ds.__getitem__, ds.__getitems__):
+            for index in (0, [0], np.array([0])):
+                with pytest.raises(
+                    CorruptStoreError, match="record 0: expected a multiple of the 4 bytes of '<i4', found 5"
+                ):
+                    read(index)
         assert ds.lengths(0).tolist() == [5]

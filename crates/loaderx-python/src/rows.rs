@@ -5,10 +5,10 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::array::{Destination, Shapes, fill, indices, plain};
+use crate::array::{Destination, Shapes, fill, plain};
 use crate::error::detached;
 use crate::memory::empty;
-use crate::store::Store;
+use crate::store::{Store, within};
 use crate::view::{parts, stretch};
 
 /// The records of a store, all of one dtype and shape, as rows of new arrays.
@@ -83,9 +83,7 @@ impl Rows {
 impl Rows {
     /// The indices of an array of them, if all are within the store: then there is memory worth asking for.
     fn within<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Option<Vec<u64>>> {
-        let Some(idxs) = indices(index)? else { return Ok(None) };
-        let length = detached(py, || self.store.get().core.len())?;
-        Ok(idxs.iter().all(|&index| index < length).then_some(idxs))
+        within(py, &self.store.get().core, index)
     }
 
     fn rows<'py>(

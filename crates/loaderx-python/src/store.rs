@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::ndarray::ArrayView2;
-use numpy::{PyArray1, PyArray2, PyUntypedArray, ToPyArray, dtype};
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use numpy::{PyArray1, PyArray2, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, ToPyArray, dtype};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use zrecord::{Io, Options, Verify};
 
-use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source};
+use crate::array::{Destination, Numbers, Records, Rows, Shapes, Source, indices, plain};
 use crate::error::{Raise, detached};
 use crate::memory::on;
 
@@ -237,6 +237,28 @@ impl Store {
         packed(py, detached(py, || zloader::pack(&self.core, idxs))?)
     }
 
+    /// As `gather_packed`, in items: an array of `dtype`, shape (items,), n + 1 offsets of items, and shape rows, None where none says anything.
+    ///
+    /// None if `index` must be looked at first, as for `Rows.take`, or if the records are not all of whole items.
+    fn gather_items<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyArrayDescr>,
+    ) -> PyResult<Option<Packed<'py>>> {
+        plain(dtype)?;
+        let Some(idxs) = within(py, &self.core, index)? else { return Ok(None) };
+        let gathered = match detached(py, || zloader::pack(&self.core, &idxs)) {
+            Err(error) if error.is_instance_of::<PyIndexError>(py) => return Ok(None),
+            gathered => gathered?,
+        };
+        let Some(places) = in_items(gathered.offsets, dtype.itemsize()) else { return Ok(None) };
+        let items = gathered.values.len().checked_div(dtype.itemsize()).unwrap_or_default();
+        let shapes = gathered.shapes.filter(|shapes| !shapes.iter().all(zrecord::Shape::is_plain));
+        let rows = shapes.map(|shapes| shape_rows(py, &shapes));
+        Ok(Some((on(gathered.values, &[items], dtype)?, PyArray1::from_vec(py, places), rows)))
+    }
+
     /// The bytes of each record, uint32, shape (n,). IndexError for an index out of range.
     fn lengths<'py>(&self, py: Python<'py>, idxs: Numbers<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let idxs = idxs.as_slice()?;
@@ -349,6 +371,29 @@ impl Drop for Store {
             let _ = Python::try_attach(|py| detached(py, || self.core.close()));
         }
     }
+}
+
+/// The indices of an array of them, if all are within the store: then there is memory worth asking for.
+pub(crate) fn within(
+    py: Python<'_>,
+    store: &zrecord::Store,
+    index: &Bound<'_, PyAny>,
+) -> PyResult<Option<Vec<u64>>> {
+    let Some(idxs) = indices(index)? else { return Ok(None) };
+    let length = detached(py, || store.len())?;
+    Ok(idxs.iter().all(|&index| index < length).then_some(idxs))
+}
+
+/// Offsets in bytes as offsets in items; `None` where one lies within an item.
+fn in_items(mut offsets: Vec<i64>, itemsize: usize) -> Option<Vec<i64>> {
+    let itemsize = i64::try_from(itemsize).ok().filter(|&itemsize| itemsize > 0)?;
+    for offset in &mut offsets {
+        if offset.checked_rem(itemsize)? != 0 {
+            return None;
+        }
+        *offset = offset.checked_div(itemsize)?;
+    }
+    Some(offsets)
 }
 
 /// Packed records as arrays that own their memory.

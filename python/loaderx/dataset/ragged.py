@@ -97,7 +97,29 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
         The index forms are those of `ds[...]`; an integer is a set of one. The arrays are writable and the caller's own.
         """
-        return self._packed(self._select(index))
+        quick = self._quick(index)
+        if quick is None:
+            return self._packed(self._select(index))
+        values, places, rows = quick
+        return Packed(values, places, None if rows is None else _core.shapes(rows, places))
+
+    def __getitem__(self, index: Any) -> Any:
+        quick = self._quick(index)
+        return super().__getitem__(index) if quick is None else _core.split(*quick)
+
+    def __getitems__(self, index: Any) -> list[Array]:
+        """The record set that `index` selects; an integer is a set of one."""
+        quick = self._quick(index)
+        return super().__getitems__(index) if quick is None else _core.split(*quick)
+
+    def _quick(self, index: Any) -> tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.uint32] | None] | None:
+        """Values, places and shape rows of the records that an array selects, with hardly a step in Python. None: look closer."""
+        if type(index) is not np.ndarray or self._schema.shapes is not None:
+            return None
+        found = self._store.gather_items(index, self._schema.dtype)
+        if found is not None and found[2] is not None and not _core.fits(found[2], found[1]).all():
+            return None
+        return found
 
     def shapes(self, index: Any) -> list[Shape]:
         """The shape of each selected record, without reading any; one for an integer.
