@@ -92,6 +92,35 @@ def test_mixtures() -> None:
         _core.Draws.mixed([COUNT, 40], 16, 2, 7, SCHEDULE, tables=[None])
 
 
+def test_buckets() -> None:
+    buckets = [(40, 16), (9, 2)]
+    draws = _core.Draws.bucketed(buckets, 2, 7)
+    assert draws.count == 16
+    pass_of = [draws.draw(step)[0] for step in range(6)]
+    assert sorted(len(indices) for indices in pass_of) == [2, 2, 2, 2, 16, 16]
+    for step in [0, 1, 5, 77, LAST]:
+        indices, sources = draws.draw(step)
+        bucket = draws.bucket_at(step)
+        assert (sources, len(indices)) == (None, buckets[bucket][1])
+        assert ((indices < 40) == (bucket == 0)).all()
+        ranks = [_core.Draws.bucketed(buckets, 2, 7, rank, 3) for rank in range(3)]
+        assert np.array_equal(np.concatenate([rank.draw(step)[0] for rank in ranks]), indices)
+        ends = [0, *(end for rank in ranks for end in rank.places(step)), len(indices)]
+        assert ends[::2] == ends[1::2]
+        assert [rank.count for rank in ranks] == [5, 5, 6]
+        table = np.arange(49, dtype=np.uint64) + np.uint64(100)
+        found, _ = _core.Draws.bucketed(buckets, 2, 7, table=table).draw(step)
+        assert np.array_equal(found, indices + np.uint64(100))
+    with pytest.raises(ValueError, match="step"):
+        draws.draw(LAST + 1)
+    assert (drawn().bucket_at(3), drawn(rank=1, world_size=2).places(3)) == (0, (8, 16))
+    for wrong, mode in [([], 2), ([(4, 5)], 2), ([(4, 0)], 2), ([(4, 2)], 1)]:
+        with pytest.raises(ValueError, match=r"\w"):
+            _core.Draws.bucketed(wrong, mode, 1)
+    with pytest.raises(ValueError, match="table"):
+        _core.Draws.bucketed(buckets, 2, 7, table=numbers(1, 2))
+
+
 def test_draws_that_there_are_not() -> None:
     wrong: list[tuple[int, int, int, dict[str, Any]]] = [
         (0, 1, 0, {}),

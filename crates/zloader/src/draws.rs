@@ -279,6 +279,33 @@ mod tests {
     }
 
     #[test]
+    fn ranks_share_batches_of_several_sizes() {
+        let bucketed = Bucketed::new(&[(50, 12), (20, 6), (7, 3)], Mode::Cyclic, 5).unwrap();
+        let table: Vec<u64> = (0..77).map(|record| 1000 - record).collect();
+        for world_size in [1, 2, 3, 5] {
+            let draws = |rank| {
+                let rank = Rank { rank, world_size };
+                Draws::bucketed(bucketed.clone(), rank, Some(Table::new(&table))).unwrap()
+            };
+            let ranks: Vec<Draws> = (0..world_size).map(draws).collect();
+            for step in (0..20).chain([MAX_STEP]) {
+                let expected = bucketed.batch_at(step).unwrap().into_iter().map(|index| 1000 - index);
+                let parts: Vec<u64> =
+                    ranks.iter().flat_map(|draws| draws.draw(step).unwrap().indices).collect();
+                assert!(expected.eq(parts));
+                for rank in &ranks {
+                    let places = rank.places(step).unwrap();
+                    assert_eq!(rank.draw(step).unwrap().indices.len() as u64, places.end - places.start);
+                    assert!(rank.count() as u64 >= places.end - places.start);
+                    assert_eq!(rank.bucket_at(step), bucketed.bucket_at(step).0);
+                }
+            }
+            assert_eq!(ranks.iter().map(Draws::count).sum::<usize>(), 12);
+        }
+        assert!(Draws::bucketed(bucketed, Rank::ALONE, Some(Table::new(&[1]))).is_err());
+    }
+
+    #[test]
     fn what_is_not_to_be_had() {
         let sampler = Sampler::new(3, 2, Mode::Sequential, 0).unwrap();
         for (rank, world_size) in [(0, 0), (1, 1), (u64::MAX, u64::MAX)] {

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx.arguments import U64_MAX, integer, uint64_array
 from loaderx.dataloader import arguments
-from loaderx.dataloader.cutting import MOST_BOUNDS, Cut, bounds_of, by_length, cut, sizes_of
+from loaderx.dataloader.cutting import MOST_BOUNDS, bounds_of, by_length, cut, sizes_of
 from loaderx.dataset import RaggedDataset
 from loaderx.dataset.index import indices as selected
 from loaderx.sampler import Sampler, checked_mode
@@ -32,8 +32,8 @@ class Buckets:
         tokens: the most that a step may take, of all ranks together, padded to the bucket's bound (an empty record takes one). Batch b
             has floor(tokens / bounds[b]) records.
         batch_size: or else the records of each batch.
-        bounds: the longest record of each bucket, rising. None: of lengths that there are, each shorter than the next by the factor
-            `growth` at least.
+        bounds: the longest record that each bucket takes, rising. None: lengths that there are, each shorter than the next by the factor
+            `growth` at least, and in the end the longest record that the bucket has.
         growth: with `bounds=None`, at least 1.01. Padding is at most 1 - 1 / growth of a batch, but for those records that stand in a
             longer bucket than their own. The larger it is, the fewer buckets there are.
         multiple_of: what all batch sizes are multiples of: the number of ranks, or a multiple of it. It is part of the order.
@@ -82,18 +82,12 @@ class Buckets:
         sizes = sizes_of(tight, budget, size, multiple_of)
         ends = np.searchsorted(ordered, np.array(tight, np.uint64), "right")
         parts = cut(np.diff(ends, prepend=0).tolist(), sizes, multiple_of, may_shrink=budget is not None)
-        self._describe(ordered, parts, given)
-
-    def _describe(self, ordered: npt.NDArray[np.uint64], parts: list[Cut], given: list[int] | None) -> None:
-        counts = np.array([part.records for part in parts])
-        starts = np.cumsum(counts) - counts
-        longest = ordered[starts + counts - 1]
-        self._counts = tuple(counts.tolist())
+        self._counts = tuple(part.records for part in parts)
         self._batch_sizes = tuple(part.batch_size for part in parts)
-        self._bounds = tuple(
-            max(int(length), 1) if given is None else given[part.bound]
-            for part, length in zip(parts, longest, strict=True)
-        )
+        counts = np.array(self._counts)
+        starts = np.cumsum(counts) - counts
+        longest = np.maximum(ordered[starts + counts - 1], 1).tolist()
+        self._bounds = tuple(longest if given is None else (given[part.bound] for part in parts))
         self._means: list[float] = (np.add.reduceat(ordered, starts, dtype=np.float64) / counts).tolist()
 
     @property
@@ -108,7 +102,7 @@ class Buckets:
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The most tokens of a record of each bucket, rising: what its batches may be padded to."""
+        """The most tokens of a record of each bucket, never falling: what its batches may be padded to."""
         return self._bounds
 
     @property
