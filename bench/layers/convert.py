@@ -51,9 +51,12 @@ def measure(session: Session, team: Team, workload: Workload | RaggedWorkload) -
             checked = team.ask(process, "check", codec=codec)
             if checked is None:
                 return
-            rounds = [team.ask(process, "measure", codec=codec) for _ in range(session.plan.rounds)]
-            if None in rounds:
-                return
+            rounds: list[dict[str, float]] = []
+            for _ in range(session.plan.rounds):
+                one = team.ask(process, "measure", codec=codec)
+                if one is None:
+                    return
+                rounds.append(one)
             name = f"{process.engine.name} {codec}"
             times = {what: [one[what] for one in rounds] for what in ("read", "write", "convert")}
             session.write(

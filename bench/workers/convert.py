@@ -59,14 +59,15 @@ class ConvertWorker:
 
     def write(self, codec: str) -> None:
         """Write what was read before to a new store, as a conversion does."""
-        from loaderx.converters import encoding
+        from loaderx.converters.encoding import Encoding
         from loaderx.converters.finding import found, opened
         from loaderx.converters.writing import Written
 
         with closing(opened(*found(self.source, None), {})) as source:
-            chosen = encoding.chosen(source.streams, None)
+            specs = list(source.streams)
+        encodings = {spec.name: Encoding(codec, None, None) for spec in specs}
         (self.path / "written").mkdir()
-        with Written(self.path / "written" / "new", chosen.specs, encoding.of(chosen, codec, None, None)) as written:
+        with Written(self.path / "written" / "new", specs, encodings) as written:
             for block in self.blocks:
                 written.append(block)
 

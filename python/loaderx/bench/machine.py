@@ -7,6 +7,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from loaderx._core import __version__
+
 
 def describe() -> dict[str, str]:
     """What the figures were taken on, by name."""
@@ -16,7 +18,7 @@ def describe() -> dict[str, str]:
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "python": f"{platform.python_version()}, NumPy {version('numpy')}",
-        "loaderx": version("loaderx"),
+        "loaderx": __version__,
     }
 
 
