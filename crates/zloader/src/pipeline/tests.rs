@@ -365,10 +365,7 @@ fn steps_end_with_an_error() {
 
 #[test]
 fn starts_takes_stops_and_drops_in_any_order() {
-    let begin = Instant::now();
-    let mut rounds = 0;
-    while begin.elapsed() < Duration::from_secs(3) {
-        rounds += 1;
+    for rounds in 1..=150_usize {
         let pipeline = start(1 + rounds % 5, 1 + rounds % 4, 0, move |step| {
             pause(hash(step) % 50);
             if step == 7 { panic!("seven") } else { Ok(70_000) }
@@ -399,7 +396,6 @@ fn starts_takes_stops_and_drops_in_any_order() {
             assert!(pipeline.join(Instant::now() + Duration::from_secs(20)));
         }
     }
-    assert!(rounds > 50, "only {rounds} rounds");
 }
 
 #[test]
