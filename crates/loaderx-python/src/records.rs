@@ -1,7 +1,7 @@
 //! Records as a caller has them, made ready for an append: what is an array of the right dtype already is taken as it is, without a step in
 //! Python, and Python is asked about everything else.
 
-use numpy::{PyArray1, PyArray2, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -9,10 +9,10 @@ use pyo3::types::{PyIterator, PyList};
 use zrecord::{MAX_RECORD_LEN, Shape};
 
 use crate::array::{plain, record_bytes};
-use crate::store::shape_rows;
+use crate::store::{ShapeRows, shape_rows};
 
 /// Bytes, byte offsets of the records, shape rows.
-type Packed<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<u64>>, Option<Bound<'py, PyArray2<u32>>>);
+type Packed<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<u64>>, ShapeRows<'py>);
 
 /// The records as C-contiguous arrays of `dtype`, and the rows of their shapes, None if all are one-dimensional.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn ready<'py>(
     records: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyArrayDescr>,
     convert: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyList>, Option<Bound<'py, PyArray2<u32>>>)> {
+) -> PyResult<(Bound<'py, PyList>, ShapeRows<'py>)> {
     plain(dtype)?;
     let (mut arrays, mut shapes) = (Vec::new(), Entries::default());
     for (i, record) in records.try_iter()?.enumerate() {
@@ -82,7 +82,7 @@ impl Entries {
         }
     }
 
-    fn rows<'py>(mut self, py: Python<'py>, count: usize) -> Option<Bound<'py, PyArray2<u32>>> {
+    fn rows<'py>(mut self, py: Python<'py>, count: usize) -> ShapeRows<'py> {
         if self.0.is_empty() {
             return None;
         }

@@ -35,8 +35,10 @@ struct Stats {
 }
 
 /// Records, offsets, shape rows.
-pub(crate) type Packed<'py> =
-    (Bound<'py, PyUntypedArray>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<u32>>>);
+pub(crate) type Packed<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyArray1<i64>>, ShapeRows<'py>);
+
+/// Rows of the `.shape` file, where there is something to say.
+pub(crate) type ShapeRows<'py> = Option<Bound<'py, PyArray2<u32>>>;
 
 #[pymethods]
 impl Store {
@@ -270,7 +272,7 @@ impl Store {
         &self,
         py: Python<'py>,
         idxs: Numbers<'py>,
-    ) -> PyResult<(Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray2<u32>>>)> {
+    ) -> PyResult<(Bound<'py, PyArray1<u32>>, ShapeRows<'py>)> {
         let idxs = idxs.as_slice()?;
         let (lengths, shapes) = detached(py, || self.core.forms(idxs))?;
         Ok((PyArray1::from_slice(py, &lengths), shapes.map(|shapes| shape_rows(py, &shapes))))

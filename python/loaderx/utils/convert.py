@@ -6,7 +6,7 @@ Both write a new store. If they fail, they remove what they wrote; a process tha
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -141,12 +141,19 @@ def append_records(dataset: RaggedDataset, records: Iterator[Any]) -> int:
         return dataset._ready(record, f"from_iterator: record {number}")
 
     total = 0
-    while True:
-        values, starts, rows = _core.pack(records, dataset.dtype, convert, total, PACKED_BYTES, RECORD_OVERHEAD)
-        if not len(starts):
-            return total
+    while count := append_next(dataset, records, convert, total):
+        total += count
+    return total
+
+
+def append_next(
+    dataset: RaggedDataset, records: Iterator[Any], convert: Callable[[Any, int], Array], first: int
+) -> int:
+    """Append the next records, of which number `first` is the first one; returns how many. Nothing of them is held afterwards."""
+    values, starts, rows = _core.pack(records, dataset.dtype, convert, first, PACKED_BYTES, RECORD_OVERHEAD)
+    if len(starts):
         dataset._write((len(starts), Prepared(values, starts, rows)))
-        total += len(starts)
+    return len(starts)
 
 
 def append_batches(dataset: RaggedDataset, batches: Iterable[Any]) -> int:
