@@ -11,7 +11,12 @@ from typing import Any
 
 from loaderx.converters.source import Format, Source
 
-MODULES = ("npy",)
+MODULES = (
+    "npy",
+    "parquet",
+    "arrow",
+    "huggingface",
+)
 """The modules of `formats/`."""
 
 
