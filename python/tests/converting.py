@@ -63,7 +63,7 @@ def converted(src: Any, dst: Path, **options: Any) -> dict[str, Stored]:
     streams = stored(dst)
     assert {len(stream.records) for stream in streams.values()} == {done.records}
     assert sorted(streams) == sorted(spec.name for spec in done.streams)
-    assert not list(dst.parent.glob(".*.converting"))
+    assert not (dst.parent / f".{dst.name}.converting").exists()
     return streams
 
 
@@ -166,6 +166,12 @@ def records_from(source: Source, start: int, names: Sequence[str]) -> dict[str, 
         for name, values in listed(block).items():
             records[name] += values
     return records
+
+
+def read_all(src: Any, **options: Any) -> dict[str, list[Array]]:
+    """What a conversion would write, without writing it."""
+    with source_of(src, **options) as source:
+        return records_from(source, 0, [spec.name for spec in source.streams])
 
 
 def listed(block: Block) -> dict[str, list[Array]]:

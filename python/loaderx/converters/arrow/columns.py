@@ -9,9 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loaderx.converters.arrow.kinds import InnerNullError, Kind, RefusedError, kind_of, unwrapped, valid
+from loaderx.converters.arrow.kinds import (
+    InnerNullError,
+    Kind,
+    Needed,
+    RefusedError,
+    kind_of,
+    packed_bytes,
+    unwrapped,
+    valid,
+)
 from loaderx.converters.naming import stream_names
 from loaderx.converters.source import Array, StreamSpec, Values
+from loaderx.dataset.dtypes import opaque
 from loaderx.dataset.packed import Packed
 
 NULLS = ("refuse", "mask", "nan")
@@ -41,13 +51,14 @@ class Column:
             return valid(array)
         try:
             if not array.null_count:
-                return self.kind.read(array)
+                return self.kind.read(array, None)
             present = valid(array)
             self._may_be_null(present, first, where)
-            return spread(self.kind.read(array.drop_null()), present, self.spec, self.nulls)
+            return filled(self.kind.read(array, present), present, self.nulls)
         except InnerNullError as error:
-            at = first + (int(np.flatnonzero(valid(array))[error.at]) if array.null_count else error.at)
-            raise ValueError(f"{where}{self._what()}, record {at}: a null inside of it, which no dtype has") from None
+            raise ValueError(
+                f"{where}{self._what()}, record {first + error.at}: a null inside of it, which no dtype has"
+            ) from None
         except ValueError as error:
             if str(error).startswith(where + self._what()):
                 raise
@@ -136,20 +147,19 @@ def walked(
             yield path, (arrow, str(error))
 
 
-def encoded(array: Any) -> Packed:
+def encoded(array: Any, needed: Needed) -> Packed:
     """The bytes of Hugging Face's images or sounds. ValueError where they are in files elsewhere."""
     names = [field.name for field in array.type]
     content = array.flatten()[names.index("bytes")]
-    if content.null_count:
-        at = int(np.flatnonzero(~valid(content))[0])
+    missing = ~valid(content) if needed is None else ~valid(content) & needed
+    if missing.any():
+        at = int(np.flatnonzero(missing)[0])
         path = array.field("path")[at].as_py() if "path" in names else None
         raise ValueError(
             f"value {at} has no bytes, only the path {path!r}; embed the files first (save_to_disk and push_to_hub do, "
             "or datasets.table.embed_table_storage), or convert the files themselves"
         )
-    found = kind_of(content.type, None, False).read(content)
-    assert isinstance(found, Packed)
-    return found
+    return packed_bytes(content, needed)
 
 
 def whole(column: Any) -> Any:
@@ -164,23 +174,15 @@ def whole(column: Any) -> Any:
     return pa.concat_arrays(chunks) if chunks else unwrapped(pa.array([], column.type))
 
 
-def spread(values: Values, present: Array, spec: StreamSpec, nulls: str) -> Values:
-    """Records in the places where there are some; in the others zeros (NaN, NaT), or empty ones."""
+def filled(values: Values, present: Array, nulls: str) -> Values:
+    """Dense records with zeros (NaN, NaT) in the places where there are none; ragged ones are empty there already."""
     if isinstance(values, Packed):
-        lengths = np.zeros(len(present), np.int64)
-        lengths[present] = np.diff(values.offsets)
-        shapes = None
-        if values.shapes is not None:
-            there = iter(values.shapes)
-            rank = len(values.shapes[0]) if values.shapes else 1
-            shapes = [next(there) if is_there else (0,) * rank for is_there in present.tolist()]
-        return Packed(values.values, np.concatenate([[0], np.cumsum(lengths)]), shapes)
-    records = np.zeros((len(present), *(spec.item_shape or ())), spec.dtype)
-    if nulls == "nan" and spec.dtype.kind == "f":
-        records[...] = np.nan
-    if nulls == "nan" and spec.dtype.kind in "Mm":
-        records[...] = np.array("NaT", spec.dtype)
-    records[present] = np.asarray(values)
+        return values
+    records = np.array(values)
+    nothing: Any = 0
+    if nulls == "nan":
+        nothing = np.nan if records.dtype.kind == "f" else np.array("NaT", records.dtype)
+    opaque(records)[~present] = np.zeros((), opaque(records).dtype) if nulls == "mask" else nothing
     return records
 
 

@@ -24,7 +24,9 @@ def ipc_source(files: Sequence[Path], nulls: str | Sequence[str], utc: bool) -> 
         with arrow_errors(f"{path}: "):
             schemas[str(path)], more = pieces_of(path)
         pieces += more
-    return TableSource(files, same_schema(schemas), pieces, nulls, utc)
+    with arrow_errors(f"{files[0]}: "):
+        schema = same_schema(schemas)
+    return TableSource(files, schema, pieces, nulls, utc)
 
 
 def pieces_of(path: Path) -> tuple[Any, list[Piece]]:
@@ -116,9 +118,7 @@ class Readers(threading.local):
         import pyarrow as pa
 
         if self.key != (path, fields):
-            self.reader = pa.ipc.open_file(
-                pa.OSFile(str(path)), options=pa.ipc.IpcReadOptions(included_fields=fields)
-            )
+            self.reader = pa.ipc.open_file(pa.OSFile(str(path)), options=pa.ipc.IpcReadOptions(included_fields=fields))
             self.key = (path, fields)
         return self.reader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from loaderx.dataset.packed import Packed
 
 class RefusedError(Exception):
     """There is no stream that holds a type exactly; the message says why, and the way out."""
+
+
+Needed: TypeAlias = "Array | None"
+"""Which values of an array will be used, as bools; None for all."""
 
 
 class InnerNullError(Exception):
@@ -32,9 +36,13 @@ class Kind:
     kind: Literal["dense", "ragged"]
     dtype: np.dtype[Any]
     item_shape: tuple[int, ...] | None
-    read: Callable[[Any], Values]
-    """The records of an Arrow array of the type that has no null records."""
+    read: Callable[[Any, Needed], Values]
+    """The records of an Arrow array of the type; those that are not needed are unspecified if dense, else empty."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+Reads: TypeAlias = Callable[[Any, Needed], Array]
+"""The values of an Arrow array, the first axis first. InnerNullError where one that is needed is null."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Fixed:
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    read: Callable[[Any], Array]
+    read: Reads
 
 
 def kind_of(arrow: Any, feature: Any, utc: bool) -> Kind:
@@ -53,19 +61,28 @@ def kind_of(arrow: Any, feature: Any, utc: bool) -> Kind:
     if is_array_feature(arrow, feature):
         return tensors(arrow, feature, utc)
     storage = plain(arrow)
-    if is_.is_list(storage) or is_.is_large_list(storage):
-        return lists(fixed(storage.value_type, utc))
+    if is_list(storage):
+        value = fixed(storage.value_type, utc)
+        return Kind("ragged", value.dtype, None, partial(packed_lists, value.shape, value.read))
     if is_text(storage):
         return Kind("ragged", np.dtype(np.uint8), None, packed_bytes, TEXT)
     if is_.is_binary(storage) or is_.is_large_binary(storage):
         return Kind("ragged", np.dtype(np.uint8), None, packed_bytes)
-    found = fixed(storage, utc)
+    found = fixed(arrow, utc)
     metadata: dict[str, Any] = {}
     if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
         metadata = {CLASSES: [str(name) for name in feature["names"]]}
     if is_.is_timestamp(storage) and storage.tz is not None:
         metadata = {"time_zone": storage.tz}
     return Kind("dense", found.dtype, found.shape, found.read, metadata)
+
+
+def is_list(arrow: Any) -> bool:
+    """Whether the values are lists of any length."""
+    import pyarrow.types as is_
+
+    of_offsets = is_.is_list(arrow) or is_.is_large_list(arrow)
+    return bool(of_offsets or is_.is_list_view(arrow) or is_.is_large_list_view(arrow))
 
 
 def is_text(arrow: Any) -> bool:
@@ -76,7 +93,7 @@ def is_text(arrow: Any) -> bool:
 
 
 def plain(arrow: Any) -> Any:
-    """The type of what `unwrapped` makes of an array: no extension, no dictionary, no runs, no views."""
+    """The type of what `unwrapped` makes of an array: no extension, no dictionary, no runs, no views of bytes."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -88,8 +105,6 @@ def plain(arrow: Any) -> Any:
         return pa.large_string()
     if is_.is_binary_view(arrow):
         return pa.large_binary()
-    if is_.is_list_view(arrow) or is_.is_large_list_view(arrow):
-        return pa.large_list(arrow.value_type)
     return arrow
 
 
@@ -170,24 +185,29 @@ def of_width(dtype: np.dtype[Any], stored: int) -> Fixed:
     return Fixed(dtype, (), partial(numbers, dtype, stored))
 
 
-def numbers(dtype: np.dtype[Any], stored: int, array: Any) -> Array:
+def numbers(dtype: np.dtype[Any], stored: int, array: Any, needed: Needed) -> Array:
     """The values of an array of numbers: a view of its buffer, except bools, and days and times of four bytes."""
     array = unwrapped(array)
-    refuse_nulls(array)
-    if len(array) == 0:
-        return np.zeros(0, dtype)
+    refuse_nulls(array, needed)
+    count, offset = len(array), array.offset
+    buffer = array.buffers()[1]
+    if count == 0 or buffer is None:
+        return np.zeros(count, dtype)
     if dtype.kind == "b":
-        found: Array = array.to_numpy(zero_copy_only=False)
-        return found
+        first = offset // 8
+        bits = np.frombuffer(buffer, np.uint8, (offset + count + 7) // 8 - first, first)
+        return np.unpackbits(bits, bitorder="little")[offset % 8 :][:count].view(bool)
     width = np.dtype(np.int32) if stored != dtype.itemsize else dtype
-    values = np.frombuffer(array.buffers()[1], width, len(array), array.offset * width.itemsize)
+    values = np.frombuffer(buffer, width, count, offset * width.itemsize)
     return values if width == dtype else values.astype(np.int64).view(dtype)
 
 
-def refuse_nulls(array: Any) -> None:
-    """InnerNullError if there is one."""
+def refuse_nulls(array: Any, needed: Needed) -> None:
+    """InnerNullError if there is one among the values that are needed."""
     if array.null_count:
-        raise InnerNullError(int(np.flatnonzero(~valid(array))[0]))
+        missing = ~valid(array) if needed is None else ~valid(array) & needed
+        if missing.any():
+            raise InnerNullError(int(np.flatnonzero(missing)[0]))
 
 
 def valid(array: Any) -> Array:
@@ -196,62 +216,106 @@ def valid(array: Any) -> Array:
     return found
 
 
-def grids(size: int, shape: tuple[int, ...], read: Callable[[Any], Array], array: Any) -> Array:
+def grids(size: int, shape: tuple[int, ...], read: Reads, array: Any, needed: Needed) -> Array:
     """The lists of `size` values each as (n, *shape, *shape of a value)."""
     array = unwrapped(array)
-    refuse_nulls(array)
+    refuse_nulls(array, needed)
+    inner = None if needed is None else np.repeat(needed, size)
     try:
-        values = read(array.values.slice(array.offset * size, len(array) * size))
+        values = read(array.values.slice(array.offset * size, len(array) * size), inner)
     except InnerNullError as error:
         raise InnerNullError(error.at // max(1, size)) from None
     return values.reshape((len(array), *shape, *values.shape[1:]))
 
 
-def ends_of(array: Any) -> Array:
-    """The offsets of a list, string or binary array, (n + 1,): those of its first value's beginning, and all ends."""
+def spans(array: Any) -> tuple[Array, Array]:
+    """Where the values of each list, string or binary begin, and how many they are; of a null, none."""
     import pyarrow.types as is_
 
-    arrow = array.type
+    arrow, count = array.type, len(array)
+    viewed = is_.is_list_view(arrow) or is_.is_large_list_view(arrow)
     large = is_.is_large_list(arrow) or is_.is_large_string(arrow) or is_.is_large_binary(arrow)
-    dtype = np.dtype(np.int64 if large else np.int32)
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(1, np.int64)
-    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize).astype(np.int64)
+    dtype = np.dtype(np.int64 if large or is_.is_large_list_view(arrow) else np.int32)
+    buffers = array.buffers()
+    if count == 0 or buffers[1] is None:
+        return np.zeros(count, np.int64), np.zeros(count, np.int64)
+    at = array.offset * dtype.itemsize
+    if viewed:
+        starts = np.frombuffer(buffers[1], dtype, count, at).astype(np.int64)
+        lengths = np.frombuffer(buffers[2], dtype, count, at).astype(np.int64)
+    else:
+        ends = np.frombuffer(buffers[1], dtype, count + 1, at).astype(np.int64)
+        starts, lengths = ends[:-1], np.diff(ends)
+    if array.null_count:
+        lengths = np.where(valid(array), lengths, 0)
+    return starts, lengths
 
 
-def packed_bytes(array: Any) -> Packed:
+def gathered(starts: Array, lengths: Array, take: Callable[[int, int, Needed], Array]) -> tuple[Array, Array]:
+    """The values of all spans one after another, and their offsets; `take` gives those of a range, of which some are not needed."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    some = np.flatnonzero(lengths)
+    if len(some) == 0:
+        return take(0, 0, None), offsets
+    ends = starts[some] + lengths[some]
+    low, high = int(starts[some].min()), int(ends.max())
+    if (starts[some][1:] == ends[:-1]).all():
+        try:
+            return take(low, high, None), offsets
+        except InnerNullError as error:
+            raise InnerNullError(owner(offsets, error.at)) from None
+    index = np.repeat(starts - offsets[:-1] - low, lengths) + np.arange(offsets[-1])
+    used = np.zeros(high - low, bool)
+    used[index] = True
+    try:
+        return take(low, high, used)[index], offsets
+    except InnerNullError as error:
+        raise InnerNullError(owner(offsets, int(np.flatnonzero(index == error.at)[0]))) from None
+
+
+def owner(offsets: Array, at: int) -> int:
+    """The record that has the item `at`."""
+    return int(np.searchsorted(offsets, at, side="right")) - 1
+
+
+def packed_bytes(array: Any, needed: Needed) -> Packed:
     """Strings or binaries: the bytes as they lie."""
     array = unwrapped(array)
-    ends = ends_of(array)
+    refuse_nulls(array, needed)
     buffer = array.buffers()[2]
     values = np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
-    return Packed(values[ends[0] : ends[-1]], ends - ends[0], None)
+    return Packed(*gathered(*spans(array), lambda low, high, used: values[low:high]), None)
 
 
-def lists(value: Fixed) -> Kind:
-    """Lists of values of one width: ragged, one-dimensional where those are scalars."""
-    return Kind("ragged", value.dtype, None, partial(packed_lists, value.shape, value.read))
-
-
-def packed_lists(shape: tuple[int, ...], read: Callable[[Any], Array], array: Any) -> Packed:
-    """The lists of an array, whose values have a shape."""
+def flat(read: Reads, array: Any, needed: Needed) -> tuple[Array, Array]:
+    """The values of all lists one after another, and their offsets."""
     array = unwrapped(array)
-    ends = ends_of(array)
-    try:
-        values = read(array.values.slice(int(ends[0]), int(ends[-1] - ends[0])))
-    except InnerNullError as error:
-        at = int(np.searchsorted(ends - ends[0], error.at, side="right")) - 1
-        raise InnerNullError(at) from None
-    return ragged(values, ends - ends[0], shape)
+    refuse_nulls(array, needed)
+    return gathered(*spans(array), lambda low, high, used: read(array.values.slice(low, high - low), used))
 
 
-def ragged(values: Array, offsets: Array, shape: tuple[int, ...]) -> Packed:
-    """Records of the shape (k, *shape), k of each from its offsets."""
+def packed_lists(shape: tuple[int, ...], read: Reads, array: Any, needed: Needed) -> Packed:
+    """Lists of values that have a shape; one-dimensional where those are scalars."""
+    values, offsets = flat(read, array, needed)
     if not shape:
         return Packed(values, offsets, None)
     width = int(np.prod(shape))
     return Packed(values.reshape(-1), offsets * width, [(count, *shape) for count in np.diff(offsets).tolist()])
+
+
+def equal_lists(size: int, read: Reads, array: Any, needed: Needed) -> Array:
+    """Lists that all have `size` values, as (n, size, *shape of a value). ValueError where one has not."""
+    values, offsets = flat(read, array, needed)
+    lengths = np.diff(offsets)
+    wanted = np.ones(len(lengths), bool) if needed is None else needed
+    wrong = np.flatnonzero((lengths != size) & wanted)
+    if len(wrong):
+        raise ValueError(
+            f"expected {size} values in each list, as Hugging Face's features say, found {lengths[wrong[0]]}"
+        )
+    full = np.zeros((len(lengths), size, *values.shape[1:]), values.dtype)
+    full[wanted] = values[np.repeat(wanted, lengths)].reshape(-1, size, *values.shape[1:])
+    return full
 
 
 def is_array_feature(arrow: Any, feature: Any) -> bool:
@@ -265,32 +329,16 @@ def is_array_feature(arrow: Any, feature: Any) -> bool:
 def tensors(arrow: Any, feature: Mapping[str, Any], utc: bool) -> Kind:
     """Nested lists as records of one shape; ragged where the first dimension is open."""
     given = feature.get("shape")
-    if not isinstance(given, (list, tuple)) or not all(type(n) is int for n in given[1:]):
+    if not isinstance(given, (list, tuple)) or not given or not all(type(n) is int for n in given[1:]):
         raise RefusedError(f"Hugging Face's features say the shape {given!r}")
     inner = plain(arrow)
     for _ in given:
         inner = plain(getattr(inner, "value_type", inner))
     value = fixed(inner, utc)
     shape = tuple(given[1:])
-    nested = value.read
+    nested: Reads = value.read
     for size in reversed(shape):
         nested = partial(equal_lists, size, nested)
     if given[0] is None:
         return Kind("ragged", value.dtype, None, partial(packed_lists, shape, nested))
     return Kind("dense", value.dtype, tuple(given), partial(equal_lists, given[0], nested))
-
-
-def equal_lists(size: int, read: Callable[[Any], Array], array: Any) -> Array:
-    """Lists that all have `size` values. ValueError where one has not."""
-    array = unwrapped(array)
-    refuse_nulls(array)
-    ends = ends_of(array)
-    wrong = np.flatnonzero(np.diff(ends) != size)
-    if len(wrong):
-        count = ends[wrong[0] + 1] - ends[wrong[0]]
-        raise ValueError(f"expected {size} values in each list, as Hugging Face's features say, found {count}")
-    try:
-        values = read(array.values.slice(int(ends[0]), int(ends[-1] - ends[0])))
-    except InnerNullError as error:
-        raise InnerNullError(error.at // max(1, size)) from None
-    return values.reshape((len(array), size, *values.shape[1:]))

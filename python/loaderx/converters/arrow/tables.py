@@ -38,7 +38,8 @@ class TableSource:
     ) -> None:
         self.files = files
         self._pieces = pieces
-        self._columns, self.refused = columns_of(schema, nulls, utc)
+        with arrow_errors(f"{files[0]}: " if files else ""):
+            self._columns, self.refused = columns_of(schema, nulls, utc)
         self.streams = [column.spec for column in self._columns.values()]
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ def arrow_errors(where: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, pa.lib.ArrowCancelled, OverflowError) as error:
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise ValueError(f"{where}it can't be read: {error}") from error
     except OSError as error:
         if error.filename is not None or str(error).startswith(where):

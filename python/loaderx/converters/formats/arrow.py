@@ -15,7 +15,15 @@ from loaderx.converters.source import Format
 SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 OF_DATASETS = ("state.json", "dataset_dict.json")
 """Files of directories that are Hugging Face's."""
-TABLES = ("Table", "RecordBatch", "RecordBatchReader", "Dataset", "FileSystemDataset", "InMemoryDataset", "UnionDataset")
+TABLES = (
+    "Table",
+    "RecordBatch",
+    "RecordBatchReader",
+    "Dataset",
+    "FileSystemDataset",
+    "InMemoryDataset",
+    "UnionDataset",
+)
 
 
 def finds(path: Path) -> list[Path]:
@@ -67,7 +75,9 @@ def once(reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         if used:
-            raise ValueError("a RecordBatchReader gives its batches once: it can't be read a second time for check=True")
+            raise ValueError(
+                "a RecordBatchReader gives its batches once: it can't be read a second time for check=True"
+            )
         used.append(True)
         for batch in reader:
             yield batch.select(list(columns))
