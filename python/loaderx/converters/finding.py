@@ -13,6 +13,8 @@ from loaderx.converters.source import Format, Source
 
 MODULES = (
     "npy",
+    "npz",
+    "hdf5",
     "parquet",
     "arrow",
     "huggingface",
