@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ class Case(NamedTuple):
     dtype: Any
     item_shape: tuple[int, ...] | None
     records: Any
-    metadata: dict[str, Any] = {}
+    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 def integers(dtype: Any, count: int) -> Any:

@@ -19,6 +19,7 @@ from loaderx.converters.source import ITSELF, Block, Source, length_of
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.streams import KINDS
+from loaderx.zrecord import ZrecordError
 from support import Array, all_same, same
 
 FIXTURES = Path(__file__).parent / "fixtures" / "convert"
@@ -172,6 +173,18 @@ def read_all(src: Any, **options: Any) -> dict[str, list[Array]]:
     """What a conversion would write, without writing it."""
     with source_of(src, **options) as source:
         return records_from(source, 0, [spec.name for spec in source.streams])
+
+
+def says_where(path: Path, damage: str, **options: Any) -> bool:
+    """Whether a damaged file is an error, which then must be one that names the file; it may also be read as other values."""
+    try:
+        read_all(path, **options)
+    except (ValueError, ZrecordError, OSError) as error:
+        said = str(error)
+        if not (type(error) is ValueError or isinstance(error, (ZrecordError, OSError))) or str(path) not in said:
+            raise AssertionError(f"{damage}: {type(error).__name__}: {said}") from error
+        return True
+    return False
 
 
 def listed(block: Block) -> dict[str, list[Array]]:

@@ -20,6 +20,7 @@ from converting import (
     needed,
     read_all,
     resumes_everywhere,
+    says_where,
     selects,
     small_parts,
     texts,
@@ -28,7 +29,6 @@ from converting import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
-from loaderx.zrecord import ZrecordError
 from support import all_same
 
 pa = needed("pyarrow")
@@ -133,7 +133,7 @@ def test_a_dictionary_that_changes(memory: Path) -> None:
     with pa.ipc.new_stream(str(memory / "in.arrow"), batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    assert texts(converted(memory / "in.arrow", memory / "out")["w"]) == sum(words, [])
+    assert texts(converted(memory / "in.arrow", memory / "out")["w"]) == [word for some in words for word in some]
     begins_everywhere(memory / "in.arrow")
 
 
@@ -282,9 +282,5 @@ def test_damage(memory: Path, form: str) -> None:
     content = path.read_bytes()
     caught = 0
     for name in damaged(path, [*cuts(content, 60), *flips(content, 400)]):
-        try:
-            read_all(path)
-        except (ValueError, ZrecordError, OSError) as error:
-            assert str(path) in str(error) or "found nothing to convert" in str(error), (name, error)
-            caught += 1
+        caught += says_where(path, name)
     assert caught > 60

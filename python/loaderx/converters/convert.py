@@ -12,8 +12,8 @@ from loaderx.arguments import integer
 from loaderx.converters import encoding, job
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.finding import found, opened
-from loaderx.converters.source import refused_by
 from loaderx.converters.running import Progress, Run
+from loaderx.converters.source import refused_by
 from loaderx.converters.writing import left_over, under_way
 from loaderx.zrecord import PathLike
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from loaderx.converters.arrow.kinds import (
     unwrapped,
     valid,
 )
+from loaderx.converters.arrow.notes import noted, notes_of
 from loaderx.converters.naming import stream_names
 from loaderx.converters.source import Array, StreamSpec, Values
-from loaderx.dataset.dtypes import opaque
+from loaderx.dataset.dtypes import described, native, opaque
 from loaderx.dataset.packed import Packed
 
 NULLS = ("refuse", "mask", "nan")
@@ -94,7 +96,7 @@ def columns_of(schema: Any, nulls: str | Sequence[str], utc: bool) -> Columns:
     if masked is None and nulls not in NULLS:
         raise ValueError(f"nulls: expected one of {', '.join(NULLS)}, or a list of columns to mask, found {nulls!r}")
     kinds: dict[tuple[str, ...], tuple[Any, Kind | str]] = {}
-    features = features_of(schema)
+    features, notes = features_of(schema), notes_of(schema)
     for at, arrow in enumerate(schema):
         if schema.names.count(arrow.name) > 1:
             raise ValueError(f"column {arrow.name!r}: there are several of this name (number {at} is one)")
@@ -106,7 +108,11 @@ def columns_of(schema: Any, nulls: str | Sequence[str], utc: bool) -> Columns:
         if isinstance(kind, str):
             columns.refused[name] = f"column {'.'.join(path)!r}: {kind}"
             continue
+        dtype, metadata = noted(notes.get(path[0]) if len(path) == 1 else None, path[0])
+        kind = as_noted(kind, dtype, metadata, path[0])
         mode = nulls if masked is None else "mask" if name in masked else "refuse"
+        if mode == "refuse" and dtype is not None and dtype.kind in "mM":
+            mode = "nan"  # they were NaT
         origin = f"column {'.'.join(path)!r}: {arrow}"
         spec = StreamSpec(name, kind.kind, kind.dtype, kind.item_shape, origin, kind.metadata)
         columns.known[name] = Column(spec, path, kind, str(mode))
@@ -116,6 +122,31 @@ def columns_of(schema: Any, nulls: str | Sequence[str], utc: bool) -> Columns:
     if unknown:
         raise ValueError(f"nulls: expected some of the columns {list(columns.known)}, found {unknown}")
     return columns
+
+
+def as_noted(kind: Kind, dtype: np.dtype[Any] | None, metadata: Mapping[str, Any], column: str) -> Kind:
+    """The kind that a stream of loaderx was: of the same values, in another byte order or of a dtype that Arrow doesn't have."""
+    if dtype is None:
+        return kind
+    if kind.dtype.kind == "V" and kind.dtype.itemsize == dtype.itemsize:
+        read = partial(changed, kind.read, lambda values: values.view(dtype))
+    elif native(dtype) == kind.dtype:
+        read = partial(changed, kind.read, lambda values: values.astype(dtype))
+    else:
+        raise ValueError(
+            f"column {column!r}: loaderx noted dtype {described(dtype)}, and its values are {described(kind.dtype)}"
+        )
+    return replace(kind, dtype=dtype, read=read, metadata=dict(kind.metadata) | dict(metadata))
+
+
+def changed(
+    read: Callable[[Any, Needed], Values], change: Callable[[Array], Array], array: Any, needed: Needed
+) -> Values:
+    """What `read` gives, of another dtype."""
+    values = read(array, needed)
+    if isinstance(values, Packed):
+        return values._replace(values=change(values.values))
+    return change(np.asarray(values))
 
 
 def add_mask(columns: Columns, names: Mapping[tuple[str, ...], str], spec: StreamSpec, path: tuple[str, ...]) -> None:

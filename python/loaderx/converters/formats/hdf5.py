@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -39,7 +40,8 @@ class Dataset:
         self.rows = dataset.shape[0]
         self.chunk = dataset.chunks[0] if dataset.chunks else 1
         origin = f"dataset {path!r}"
-        text, items = h5py.check_string_dtype(dataset.dtype), h5py.check_vlen_dtype(dataset.dtype)
+        text = h5py.check_string_dtype(dataset.dtype)
+        items = h5py.check_vlen_dtype(dataset.dtype) if text is None else None
         self._values: Callable[[Any], Values] = as_it_is
         if (text is not None and text.length is None) or items is not None:
             if len(dataset.shape) > 1:
@@ -52,8 +54,9 @@ class Dataset:
             dtype = plain(dataset.dtype, where)
             base, inner = (dtype, ()) if dtype.subdtype is None else dtype.subdtype
             metadata = simple(dataset) | named_values(h5py.check_enum_dtype(dataset.dtype))
-            self.spec = StreamSpec(path, "dense", base, dataset.shape[1:] + inner, origin, metadata)
-            self.row_bytes = int(np.prod(self.spec.item_shape, dtype=object)) * base.itemsize
+            shape = tuple(dataset.shape[1:]) + inner
+            self.spec = StreamSpec(path, "dense", base, shape, origin, metadata)
+            self.row_bytes = math.prod(shape) * base.itemsize
 
     def _about(self) -> int:
         """About how many bytes a record has, on the high side."""
@@ -168,6 +171,20 @@ def walked(group: Any, path: str, file: Path, refused: dict[str, str], seen: set
                 refused[here] = str(error)
 
 
+def group_of(opened: Any, path: str, file: Path) -> Any:
+    """The group at a path, which no link leads to. ValueError if there is none."""
+    import h5py
+
+    group = opened
+    for name in filter(None, path.split("/")):
+        if name not in group or not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise ValueError(f"{file}: group: there is no group {path!r}")
+        group = group[name]
+        if not isinstance(group, h5py.Group):
+            raise ValueError(f"{file}: group: {path!r} is a dataset; only=[{path!r}] takes just that")
+    return group
+
+
 def source(files: Sequence[Path], *, group: str = "/", only: Sequence[str] | None = None) -> AlignedSource:
     """The datasets of all files."""
     import h5py
@@ -178,12 +195,7 @@ def source(files: Sequence[Path], *, group: str = "/", only: Sequence[str] | Non
         for file in files:
             with h5_errors(str(file)):
                 opened = stack.enter_context(h5py.File(file, "r", rdcc_nbytes=CACHE))
-                if not isinstance(opened.get(group, getlink=True), h5py.HardLink) or group not in opened:
-                    raise ValueError(f"{file}: group: there is no group {group!r}")
-                inner = opened[group]
-                if not isinstance(inner, h5py.Group):
-                    raise ValueError(f"{file}: group: {group!r} is a dataset; only=[{group!r}] takes just that")
-                tables.append(list(walked(inner, "", file, refused, set())))
+                tables.append(list(walked(group_of(opened, group, file), "", file, refused, set())))
         return AlignedSource(files, tables, refused, only, stack.pop_all().close)
 
 

@@ -35,8 +35,8 @@ def files_of(state: Path) -> list[Path]:
     try:
         found = json.loads(state.read_bytes())
         if state.name == SPLITS:
-            names = ", ".join(str(state.parent / str(name)) for name in found["splits"])
-            raise SplitsError(f"{state.parent}: these are several datasets: convert one of {names}")
+            splits = ", ".join(str(state.parent / str(name)) for name in found["splits"])
+            raise SplitsError(f"{state.parent}: these are several datasets: convert one of {splits}")
         names = [str(file["filename"]) for file in found["_data_files"]]
         indices = found.get("_indices_data_files")
     except SplitsError as error:
@@ -45,6 +45,8 @@ def files_of(state: Path) -> list[Path]:
         raise ValueError(f"{state}: not what save_to_disk writes: {error!r}") from error
     if indices:
         raise ValueError(f"{state}: its records are in an order of their own; save flatten_indices() of it")
+    if not names:
+        raise ValueError(f"{state}: it has no files")
     for name in names:
         if Path(name).name != name:
             raise ValueError(f"{state}: expected names of files beside it, found {name!r}")

@@ -25,27 +25,33 @@ END = ".npy"
 class Member:
     """One array of a file."""
 
+    sequential = True
+
     def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, where: str) -> None:
         name = info.filename.removesuffix(END)
         self.spec = StreamSpec(name, "dense", header.dtype, header.item_shape, f"array {name!r}")
         self.rows, self.chunk, self.row_bytes = header.shape[0], 1, header.item_bytes
-        self.sequential = info.compress_type != zipfile.ZIP_STORED
+        deflated = info.compress_type != zipfile.ZIP_STORED
+        scattered = header.fortran and len(header.shape) > 1
         self._archive, self._info, self._header, self._where = archive, info, header, where
         self._stored = (
             None
             if self.sequential
             else InFile(Path(str(archive.filename)), offset_of(archive, info, header), header, where)
         )
-        if self.sequential and header.fortran and len(header.shape) > 1:
+        self._scattered: InFile | None = None
+        if scattered and not deflated:
+            self._scattered = InFile(Path(str(archive.filename)), offset_of(archive, info, header), header, where)
+        if scattered and deflated:
             raise ValueError(
                 f"{where}: compressed, and in Fortran order, so that its records are all over it; "
                 "save np.ascontiguousarray of it, or without compression"
             )
 
     def reader(self, start: int) -> Read:
-        """By ranges where it is stored, else inflated from its beginning."""
-        if self._stored is not None:
-            return self._stored.read
+        """From its beginning, which checks its checksum; what is stored, from `start` on."""
+        if self._scattered is not None:
+            return self._scattered.read
         return partial(self._inflated, self._opened(start))
 
     def _opened(self, start: int) -> IO[bytes]:
@@ -79,6 +85,10 @@ def zip_errors(where: str) -> Iterator[None]:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error) as error:
         raise ValueError(f"{where}: damaged, or of a kind that can't be read: {error}") from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(f"{where}: {error}") from error
 
 
 def members(archive: zipfile.ZipFile, file: Path, refused: dict[str, str]) -> list[Member]:
