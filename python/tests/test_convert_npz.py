@@ -21,9 +21,10 @@ from converting import (
     says_where,
     selects,
     small_parts,
+    source_of,
     writes_nothing,
 )
-from dtype_samples import DTYPES, random_array
+from dtype_samples import DTYPES, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
@@ -34,11 +35,11 @@ SAVES: dict[str, Callable[..., None]] = {"stored": np.savez, "deflated": np.save
 
 
 def arrays(count: int, start: int = 0) -> dict[str, Array]:
-    number = np.arange(start, start + count)
+    number: Any = np.arange(start, start + count)
     return {
         "image": number[:, None, None] * np.ones((2, 3), np.float32),
         "label": number.astype(">i2"),
-        "deep/point": np.rec.fromarrays([number, number / 2], names="x,y"),
+        "deep/point": np.rec.fromarrays([number, number], dtype=[("x", "<i8"), ("y", "<f4")]),
     }
 
 
@@ -53,13 +54,13 @@ def test_files(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None
         assert sorted(streams) == ["deep.point", "image", "label"]
         for name, array in arrays(33).items():
             assert_holds(streams[name.replace("/", ".")], np.asarray(array), array.dtype)
-    assert resumes_everywhere(memory / "in", memory) == 8
+    assert resumes_everywhere(memory / "in", memory) >= 8
     begins_everywhere(memory / "in")
     selects(memory / "in", memory)
     assert "from array 'label'" in writes_nothing(memory / "in", memory)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     dtype=DTYPES,
     shape=st.lists(st.integers(0, 4), max_size=3),
@@ -78,8 +79,6 @@ def test_what_numpy_reads(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """The same as NumPy itself has from the file, whatever the dtype and the order."""
-    from converting import records_from, source_of
-
     array = random_array(np.dtype(dtype), (5, *shape), seed)
     if fortran and array.dtype.names is None:
         array = np.asfortranarray(array)
@@ -94,9 +93,9 @@ def test_what_numpy_reads(
             pass
         return
     with source_of(path) as source:
-        found = records_from(source, start, ["x"])["x"]
+        blocks = [part()["x"] for part in source.parts(start, ["x"])]
     assert source.streams[0].dtype == wanted.dtype
-    assert [one.tobytes() for one in found] == [one.tobytes() for one in wanted[start:]]
+    assert b"".join(bits(np.asarray(block)) for block in blocks) == bits(wanted[start:])
 
 
 def test_npy_of_every_order(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +130,7 @@ def test_damage(memory: Path, save: str) -> None:
     content = path.read_bytes()
     damages = [*cuts(content, 40), *flips(content, 300)]
     caught = sum(says_where(path, name) for name in damaged(path, damages))
-    assert caught > (200 if save == "deflated" else 60)
+    assert caught > 200
 
 
 def test_more_records_than_are_there(memory: Path) -> None:

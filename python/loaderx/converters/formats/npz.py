@@ -34,11 +34,6 @@ class Member:
         deflated = info.compress_type != zipfile.ZIP_STORED
         scattered = header.fortran and len(header.shape) > 1
         self._archive, self._info, self._header, self._where = archive, info, header, where
-        self._stored = (
-            None
-            if self.sequential
-            else InFile(Path(str(archive.filename)), offset_of(archive, info, header), header, where)
-        )
         self._scattered: InFile | None = None
         if scattered and not deflated:
             self._scattered = InFile(Path(str(archive.filename)), offset_of(archive, info, header), header, where)

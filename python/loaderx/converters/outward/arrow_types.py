@@ -126,12 +126,10 @@ def scalars(items: Array, arrow: Any) -> Any:
 
     if pa.types.is_boolean(arrow):
         return pa.array(items)
-    if pa.types.is_fixed_size_binary(arrow):
-        ready = opaque(items)
-    else:
-        ready = items.astype(native(items.dtype), copy=False)
+    is_binary = pa.types.is_fixed_size_binary(arrow)
+    ready = opaque(items) if is_binary else items.astype(native(items.dtype), copy=False)
     valid = None
-    if items.dtype.kind in "mM" and not pa.types.is_fixed_size_binary(arrow) and (missing := np.isnat(items)).any():
+    if items.dtype.kind in "mM" and not is_binary and (missing := np.isnat(items)).any():
         valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     raw = np.ascontiguousarray(ready).view(np.uint8) if items.size else np.zeros(0, np.uint8)
     return pa.Array.from_buffers(arrow, len(items), [valid, pa.py_buffer(raw)])
