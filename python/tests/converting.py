@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from loaderx.converters import Conversion, convert
 from loaderx.converters.blocks import checked_length
+from loaderx.converters.encoding import chosen
 from loaderx.converters.finding import found, opened
-from loaderx.converters.source import ITSELF, Block, Source, length_of
+from loaderx.converters.source import ITSELF, Block, Source, length_of, refused_by
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.streams import KINDS
@@ -172,7 +173,7 @@ def records_from(source: Source, start: int, names: Sequence[str]) -> dict[str, 
 def read_all(src: Any, **options: Any) -> dict[str, list[Array]]:
     """What a conversion would write, without writing it."""
     with source_of(src, **options) as source:
-        return records_from(source, 0, [spec.name for spec in source.streams])
+        return records_from(source, 0, list(chosen(source.streams, None, refused_by(source)).sources))
 
 
 def says_where(path: Path, damage: str, **options: Any) -> bool:
@@ -190,9 +191,15 @@ def says_where(path: Path, damage: str, **options: Any) -> bool:
 def listed(block: Block) -> dict[str, list[Array]]:
     """Each stream's records one by one, without a step that the product has too."""
     return {
-        name: unpacked(values) if isinstance(values, Packed) else [np.asarray(value) for value in values]
-        for name, values in block.items()
+        name: unpacked(values) if isinstance(values, Packed) else separate(values) for name, values in block.items()
     }
+
+
+def separate(values: Array | list[Array]) -> list[Array]:
+    """Records as arrays of their own; a scalar of NumPy would lose its byte order, and what lies between fields."""
+    if isinstance(values, list):
+        return values
+    return [values[at : at + 1].reshape(values.shape[1:]) for at in range(len(values))]
 
 
 def unpacked(packed: Packed) -> list[Array]:

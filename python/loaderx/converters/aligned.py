@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loaderx.converters.naming import stream_names
-from loaderx.converters.source import PART_BYTES, Block, Part, StreamSpec, Values
+from loaderx.converters.source import ITSELF, PART_BYTES, Block, Part, StreamSpec, Values
 from loaderx.dataset.dtypes import described
 
 ALIGNED = 8
@@ -99,6 +99,8 @@ def named(
     if not wanted:
         reasons = "; ".join(refused.values())
         raise ValueError(f"{where}: no array with records is here{': ' if reasons else ''}{reasons}")
+    if wanted == [ITSELF]:
+        return {ITSELF: paths[ITSELF]}
     names = stream_names([tuple(path.split("/")) for path in wanted], f"{where}: array")
     return {names[tuple(path.split("/"))]: paths[path] for path in wanted}
 

@@ -18,6 +18,8 @@ MODULES = (
     "parquet",
     "arrow",
     "huggingface",
+    "zarr",
+    "lance",
 )
 """The modules of `formats/`."""
 

@@ -52,7 +52,10 @@ class Member:
     def _opened(self, start: int) -> IO[bytes]:
         with zip_errors(self._where):
             stream = self._archive.open(self._info)
-            stream.seek(self._header.size + start * self._header.item_bytes)
+            if start:
+                stream.seek(self._header.size + start * self._header.item_bytes)
+            else:
+                stream.read(self._header.size)  # after a seek, a checksum is not checked
             return stream
 
     def _inflated(self, stream: IO[bytes], start: int, stop: int) -> Array:

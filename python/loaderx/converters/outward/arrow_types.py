@@ -10,6 +10,7 @@ import numpy as np
 from loaderx.converters.source import TEXT, Array
 from loaderx.dataset import RaggedDataset
 from loaderx.dataset.dtypes import DType, native, opaque
+from loaderx.dataset.named import name_of
 from loaderx.dataset.packed import Packed
 from loaderx.dataset.streams import Stream
 
@@ -22,7 +23,7 @@ def scalar_type(dtype: DType) -> Any:
     """The Arrow type of a dtype. One that Arrow doesn't have becomes binary values of its width, and a note says what they are."""
     import pyarrow as pa
 
-    if dtype.kind in "biuf" and dtype.itemsize <= 8 and native(dtype).isbuiltin == 1:
+    if dtype.kind in "biuf" and dtype.itemsize <= 8 and name_of(dtype) is None:
         return pa.from_numpy_dtype(native(dtype))
     if dtype.kind in "mM":
         unit, count = np.datetime_data(dtype)
