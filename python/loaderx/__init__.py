@@ -2,6 +2,7 @@
 
 - `loaderx.utils`: arrays and iterables to stores, dictionaries.
 - `loaderx.dataset`: datasets over stores.
+- `loaderx.convert`, `loaderx.to_numpy`, `loaderx.to_arrow`, `loaderx.to_hf`: data of other libraries to stores, and stores to them.
 - `loaderx.migrate`, `loaderx.export`: stores of other generations.
 - `loaderx.dataloader`: random batches of them, for ever.
 - `loaderx.sampler`: the order of those batches.
@@ -9,6 +10,7 @@
 """
 
 from loaderx._core import __version__
+from loaderx.converters import Conversion, convert, to_arrow, to_hf, to_numpy
 from loaderx.dataloader import BatchTimeoutError, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
@@ -33,6 +35,7 @@ __all__ = [
     "DICT_TIERS",
     "MAX_RECORD_LEN",
     "BatchTimeoutError",
+    "Conversion",
     "CorruptRecordError",
     "CorruptStoreError",
     "DataLoader",
@@ -55,11 +58,15 @@ __all__ = [
     "ZrecordError",
     "__version__",
     "build_dict",
+    "convert",
     "export",
     "from_iterator",
     "from_numpy",
     "migrate",
     "repair",
+    "to_arrow",
+    "to_hf",
+    "to_numpy",
     "train_dict",
     "verify",
 ]

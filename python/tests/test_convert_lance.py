@@ -24,7 +24,7 @@ from support import all_same
 
 pa = needed("pyarrow")
 lance = needed("lance")
-FEW = ["i1", "u8", "f2", "f4", "f8", "bool", "timestamp.us", "date32", "bits", "list_", "string", "large_binary"]
+FEW = ["i1", "u8", "f2", "f4", "f8", "bool", "date32", "bits", "list_", "string", "large_binary"]
 
 
 def test_every_type(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

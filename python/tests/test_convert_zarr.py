@@ -32,7 +32,7 @@ DTYPES = ["?", "i1", ">i2", "<u8", "f2", ">f4", "<c16", "M8[us]", "S5", "U3"]
 
 def make(path: Any, version: int, count: int = 50) -> dict[str, Any]:
     number = np.arange(count)
-    arrays = {"deep/image": number[:, None] * np.ones((1, 3)), "label": number.astype(np.int16)}
+    arrays: dict[str, Any] = {"deep/image": number[:, None] * np.ones((1, 3)), "label": number.astype(np.int16)}
     group = zarr.open_group(path, mode="w", zarr_format=version)
     for name, array in arrays.items():
         group.create_array(name, data=array, chunks=(7, *array.shape[1:]))
@@ -65,11 +65,11 @@ def test_one_array(memory: Path, version: int) -> None:
             made = zarr.create_array(str(memory / f"in{at}"), data=array, chunks=(6, 2), zarr_format=version)
         except (ValueError, TypeError, NotImplementedError):
             continue
-        # Zarr 3 itself has no byte order for its data types: it reads in that of the machine.
-        wanted = np.asarray(made[:])
-        assert np.array_equal(wanted, array)
-        assert_holds(converted(memory / f"in{at}", memory / f"out{at}")[""], wanted)
-        assert_holds(converted(made, memory / f"object{at}")[""], wanted)
+        # A file of format 3 has a byte order as a codec, not in its data type: it is read in that of the machine.
+        wanted = zarr.open_array(str(memory / f"in{at}"), mode="r")
+        assert np.array_equal(wanted[:], array)
+        assert_holds(converted(memory / f"in{at}", memory / f"out{at}")[""], array.astype(wanted.dtype))
+        assert_holds(converted(made, memory / f"object{at}")[""], array.astype(made.dtype))
 
 
 def test_parts_end_with_chunks(memory: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ MODULES = (
     "huggingface",
     "zarr",
     "lance",
+    "csv",
 )
 """The modules of `formats/`."""
 

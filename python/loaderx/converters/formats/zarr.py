@@ -33,7 +33,6 @@ class ZarrArray:
             raise ValueError(f"{where}: its values are pickled, and unpickling runs what a file says")
         self.rows, self.chunk = array.shape[0], array.chunks[0]
         origin = f"array {path!r}" if path else ""
-        self._width = array.dtype
         if array.dtype.kind in "OT":
             if array.ndim > 1 or kind_of_objects(described) is None:
                 raise ValueError(f"{where}: no stream can hold {array.dtype} values of shape {array.shape[1:]}")
@@ -53,7 +52,7 @@ class ZarrArray:
         with zarr_errors(f"{self._where}, records {start} to {stop - 1}"):
             values: Array = np.asarray(self._array[start:stop])
         if self.spec.kind == "dense":
-            return values
+            return values.astype(self.spec.dtype, copy=False)
         records = [one.encode() if isinstance(one, str) else bytes(one) for one in values.tolist()]
         offsets = np.concatenate([[0], np.cumsum([len(one) for one in records], dtype=np.int64)]).astype(np.int64)
         return Packed(np.frombuffer(b"".join(records), np.uint8), offsets, None)
@@ -81,7 +80,7 @@ def zarr_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ValueError(f"{where}: it can't be read: {error or type(error).__name__}") from error
+        raise ValueError(f"{where}: it can't be read: {str(error) or type(error).__name__}") from error
 
 
 def columns_of(opened: Any, where: str, refused: dict[str, str]) -> list[ZarrArray]:
