@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from converting import (
+    FIXTURES,
     assert_holds,
     begins_everywhere,
     converted,
@@ -179,3 +180,13 @@ def test_any_text(table: list[list[str]], size: int, tmp_path_factory: pytest.Te
     assert {name: [one.tobytes().decode() for one in found[name]] for name in names} == {
         name: list(column) for name, column in columns.items()
     }
+
+
+def test_a_file_in_the_repository(memory: Path) -> None:
+    number = np.arange(20)
+    streams = converted(FIXTURES / "csv" / "pandas.csv", memory / "out")
+    assert_holds(streams["number"], number)
+    assert_holds(streams["half"], number / 2)
+    assert_holds(streams["even"], number % 2 == 0)
+    assert_holds(streams["day"], np.datetime64("2020-01-01") + number)
+    assert texts(streams["text"]) == [f'line {i}\n"quoted", {i}' for i in number]

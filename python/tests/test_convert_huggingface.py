@@ -78,7 +78,7 @@ def test_a_dataset_in_memory(memory: Path, monkeypatch: pytest.MonkeyPatch) -> N
     some = dataset.select(range(20, 5, -1))
     check(converted(some, memory / "some"), range(20, 5, -1))
     begins_everywhere(some)
-    small_parts(monkeypatch, 200)
+    small_parts(monkeypatch, 60)
     begins_everywhere(some)
     assert resumes_everywhere(some.select_columns(["tokens", "label"]), memory) > 3
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from converting import (
+    FIXTURES,
     assert_holds,
     begins_everywhere,
     converted,
@@ -29,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
 from loaderx.converters.formats.npyfile import header_of
-from support import Array
+from support import Array, same
 
 SAVES: dict[str, Callable[..., None]] = {"stored": np.savez, "deflated": np.savez_compressed}
 
@@ -163,3 +164,12 @@ def test_more_records_than_are_there(memory: Path) -> None:
 def test_headers_that_lie(header: bytes) -> None:
     with pytest.raises(ValueError, match="somewhere: "):
         header_of(io.BytesIO(header), "somewhere")
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_files_in_the_repository(memory: Path, save: str) -> None:
+    number = np.arange(20)
+    streams = converted(FIXTURES / "npz" / f"{save}.npz", memory / "out")
+    assert_holds(streams["image"], number[:, None, None] * np.ones((2, 3), np.float32))
+    assert_holds(streams["label"], number.astype(">i2"))
+    assert same([one["y"] for one in streams["point"].records], number / 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from arrow_tables import table
 from converting import (
+    FIXTURES,
     assert_holds,
     begins_everywhere,
     converted,
@@ -141,3 +142,10 @@ def test_damage(memory: Path) -> None:
     for name in damaged(path, [*cuts(content, 50), *flips(content, 300)]):
         caught += says_where(path, name)
     assert caught > 100
+
+
+def test_a_file_in_the_repository(memory: Path) -> None:
+    streams = converted(FIXTURES / "parquet" / "pyarrow.parquet", memory / "out")
+    assert_holds(streams["number"], np.arange(20))
+    assert_holds(streams["tokens"], [range(i % 4) for i in range(20)], np.int64)
+    assert texts(streams["text"]) == [f"text {i}" for i in range(20)]

@@ -38,8 +38,10 @@ class TableSource:
     ) -> None:
         self.files = files
         self._pieces = pieces
-        with arrow_errors(f"{files[0]}: " if files else ""):
-            self._columns, self.refused = columns_of(schema, nulls, utc)
+        where = f"{files[0]}: " if files else ""
+        with arrow_errors(where):
+            self._columns, refused = columns_of(schema, nulls, utc)
+        self.refused = {name: where + why for name, why in refused.items()}
         self.streams = [column.spec for column in self._columns.values()]
 
     def __len__(self) -> int:
