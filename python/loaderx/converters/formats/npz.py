@@ -34,6 +34,7 @@ class Member:
         deflated = info.compress_type != zipfile.ZIP_STORED
         scattered = header.fortran and len(header.shape) > 1
         self._archive, self._info, self._header, self._where = archive, info, header, where
+        self._streams: list[IO[bytes]] = []
         self._scattered: InFile | None = None
         if scattered and not deflated:
             self._scattered = InFile(Path(str(archive.filename)), offset_of(archive, info, header), header, where)
@@ -49,9 +50,15 @@ class Member:
             return self._scattered.read
         return partial(self._inflated, self._opened(start))
 
+    def close(self) -> None:
+        """Let go of the readers, which keep the file open."""
+        for stream in self._streams:
+            stream.close()
+
     def _opened(self, start: int) -> IO[bytes]:
         with zip_errors(self._where):
             stream = self._archive.open(self._info)
+            self._streams.append(stream)
             if start:
                 stream.seek(self._header.size + start * self._header.item_bytes)
             else:
@@ -116,6 +123,8 @@ def source(files: Sequence[Path], *, only: Sequence[str] | None = None) -> Align
             with zip_errors(str(file)):
                 archive = stack.enter_context(zipfile.ZipFile(file))
             tables.append(members(archive, file, refused))
+            for member in tables[-1]:
+                stack.callback(member.close)
         return AlignedSource(files, tables, refused, only, stack.pop_all().close)
 
 
