@@ -3,6 +3,7 @@
 - `loaderx.utils`: arrays and iterables to stores, dictionaries, padding.
 - `loaderx.dataset`: datasets over stores.
 - `loaderx.recode`, `concat`, `select`, `split`: stores written anew.
+- `loaderx.convert`, `loaderx.to_numpy`, `loaderx.to_arrow`, `loaderx.to_hf`: data of other libraries to stores, and stores to them.
 - `loaderx.migrate`, `loaderx.export`: stores of other generations.
 - `loaderx.dataloader`: random batches of them, for ever.
 - `loaderx.sampler`: the order of those batches.
@@ -10,6 +11,7 @@
 """
 
 from loaderx._core import __version__
+from loaderx.converters import Conversion, convert, to_arrow, to_hf, to_numpy
 from loaderx.dataloader import BatchTimeoutError, Buckets, DataLoader, Mixture, Stats, WorkerDiedError, WorkerError
 from loaderx.dataset import DICT_TIERS, DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.integrity import Problem, Repaired, Report, repair, verify
@@ -36,6 +38,7 @@ __all__ = [
     "MAX_RECORD_LEN",
     "BatchTimeoutError",
     "Buckets",
+    "Conversion",
     "CorruptRecordError",
     "CorruptStoreError",
     "DataLoader",
@@ -61,6 +64,7 @@ __all__ = [
     "__version__",
     "build_dict",
     "concat",
+    "convert",
     "dictionary_gain",
     "export",
     "from_iterator",
@@ -72,6 +76,9 @@ __all__ = [
     "repair",
     "select",
     "split",
+    "to_arrow",
+    "to_hf",
+    "to_numpy",
     "train_dict",
     "verify",
 ]

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from loaderx.converters import Conversion, convert
 from loaderx.converters.blocks import checked_length
+from loaderx.converters.encoding import chosen
 from loaderx.converters.finding import found, opened
-from loaderx.converters.source import ITSELF, Block, Source
+from loaderx.converters.source import ITSELF, Block, Source, length_of, refused_by
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.streams import KINDS
+from loaderx.zrecord import ZrecordError
 from support import Array, all_same, same
 
 FIXTURES = Path(__file__).parent / "fixtures" / "convert"
@@ -63,7 +65,7 @@ def converted(src: Any, dst: Path, **options: Any) -> dict[str, Stored]:
     streams = stored(dst)
     assert {len(stream.records) for stream in streams.values()} == {done.records}
     assert sorted(streams) == sorted(spec.name for spec in done.streams)
-    assert not list(dst.parent.glob(".*.converting"))
+    assert not (dst.parent / f".{dst.name}.converting").exists()
     return streams
 
 
@@ -138,7 +140,7 @@ def begins_everywhere(src: Any, most: int = 40, format: str | None = None, **opt
         names = [spec.name for spec in source.streams]
         whole = records_from(source, 0, names)
         count = len(next(iter(whole.values())))
-        assert len(source) in (-1, count)
+        assert length_of(source) in (None, count)
         for start in spread(range(count + 1), most):
             rest = records_from(source, start, names)
             for name in names:
@@ -174,6 +176,31 @@ def listed(block: Block) -> dict[str, list[Array]]:
         name: unpacked(values) if isinstance(values, Packed) else [np.asarray(value) for value in values]
         for name, values in block.items()
     }
+
+
+def read_all(src: Any, **options: Any) -> dict[str, list[Array]]:
+    """What a conversion would write, without writing it."""
+    with source_of(src, **options) as source:
+        return records_from(source, 0, list(chosen(source.streams, None, refused_by(source)).sources))
+
+
+def says_where(path: Path, damage: str, **options: Any) -> bool:
+    """Whether a damaged file is an error, which then must be one that names the file; it may also be read as other values."""
+    try:
+        read_all(path, **options)
+    except (ValueError, ZrecordError, OSError) as error:
+        said = str(error)
+        if not (type(error) is ValueError or isinstance(error, (ZrecordError, OSError))) or str(path) not in said:
+            raise AssertionError(f"{damage}: {type(error).__name__}: {said}") from error
+        return True
+    return False
+
+
+def separate(values: Array | list[Array]) -> list[Array]:
+    """Records as arrays of their own; a scalar of NumPy would lose its byte order, and what lies between fields."""
+    if isinstance(values, list):
+        return values
+    return [values[at : at + 1].reshape(values.shape[1:]) for at in range(len(values))]
 
 
 def unpacked(packed: Packed) -> list[Array]:

@@ -2,5 +2,6 @@
 
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.convert import convert
+from loaderx.converters.outward import to_arrow, to_hf, to_numpy
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "convert", "to_arrow", "to_hf", "to_numpy"]

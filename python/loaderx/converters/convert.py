@@ -13,6 +13,7 @@ from loaderx.converters import encoding, job
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.finding import found, opened
 from loaderx.converters.running import Progress, Run
+from loaderx.converters.source import refused_by
 from loaderx.converters.writing import left_over, under_way
 from loaderx.zrecord import PathLike
 
@@ -75,7 +76,7 @@ def convert(
     threads = processors() if workers is None else integer(workers, "workers", minimum=1, maximum=1024)
     form, given = found(src, format)
     with closing(opened(form, given, options)) as source:
-        chosen = encoding.chosen(source.streams, streams)
+        chosen = encoding.chosen(source.streams, streams, refused_by(source))
         encodings = encoding.of(chosen, codec, level, dict_bytes)
         description = job.described(form.name, source, chosen, encodings, options)
         conversion = Conversion.planned(form, source, path, chosen, encodings, left_over(path, description))

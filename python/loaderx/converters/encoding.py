@@ -32,15 +32,24 @@ class Encoding(NamedTuple):
     dictionary: bytes | None
 
 
-def chosen(found: Sequence[StreamSpec], names: Sequence[str] | Mapping[str, str] | None) -> Chosen:
-    """The streams that `names` means. ValueError for those that the source doesn't have."""
+def chosen(
+    found: Sequence[StreamSpec], names: Sequence[str] | Mapping[str, str] | None, refused: Mapping[str, str]
+) -> Chosen:
+    """The streams that `names` means. ValueError for those that the source doesn't have, or that are `refused`."""
     known = {spec.name: spec for spec in found}
     if names is None:
+        if refused:
+            raise ValueError(
+                f"{next(iter(refused.values()))}; streams= of the others leaves it out (there are {list(known)})"
+            )
         sources = {name: name for name in known}
     elif isinstance(names, Mapping):
         sources = {new: names[new] for new in checked_names(names)}
     else:
         sources = {name: name for name in checked_names(names)}
+    hopeless = [refused[old] for old in sources.values() if old in refused]
+    if hopeless:
+        raise ValueError(hopeless[0])
     missing = [old for old in sources.values() if old not in known]
     if missing:
         raise ValueError(f"streams: expected some of {list(known)}, found {missing}")

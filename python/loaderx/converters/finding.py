@@ -12,8 +12,16 @@ from typing import Any
 from loaderx.converters.source import Format, Source
 
 MODULES = (
-    "loaderx2",
     "npy",
+    "npz",
+    "hdf5",
+    "parquet",
+    "arrow",
+    "huggingface",
+    "zarr",
+    "lance",
+    "csv",
+    "loaderx2",
 )
 """The modules of `formats/`."""
 

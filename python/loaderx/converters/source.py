@@ -75,6 +75,21 @@ class Source(Protocol):
         """Let go of files."""
 
 
+def refused_by(source: Source) -> Mapping[str, str]:
+    """Name -> why, for what a source has beside its streams, and no stream can hold; from its attribute `refused`, which few have.
+
+    Such a thing is an error only where it is asked for: by its name, or because everything is.
+    """
+    refused: Mapping[str, str] = getattr(source, "refused", {})
+    return refused
+
+
+def length_of(source: Source) -> int | None:
+    """The number of records; None where only reading everything tells. `len` itself takes no -1."""
+    length = source.__len__()
+    return None if length < 0 else length
+
+
 @dataclass(frozen=True)
 class Format:
     """A kind of files that can be converted."""

@@ -1,0 +1,98 @@
+"""Apache Parquet: columns as streams, row group by row group."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from loaderx.converters.arrow.tables import Read, TableSource, arrow_errors, same_schema
+from loaderx.converters.finding import with_suffix
+from loaderx.converters.source import PART_BYTES, Format
+
+WHOLE = 4
+"""Row groups of up to so many parts are read by one thread each, several at once; larger ones batch after batch."""
+BATCH_ROWS = 1 << 16
+
+
+class RowGroup:
+    """One row group of a file."""
+
+    def __init__(self, files: Opened, file: Path, number: int, metadata: Any) -> None:
+        group = metadata.row_group(number)
+        self.rows, self.where = group.num_rows, f"{file}: row group {number}: "
+        self._files, self._file, self._number = files, file, number
+        columns = (group.column(at) for at in range(group.num_columns))
+        self._sizes = [(one.path_in_schema.split(".")[0], one.total_uncompressed_size) for one in columns]
+
+    def reads(self, start: int, columns: Sequence[str]) -> Iterator[tuple[int, Read]]:
+        """The row group at once, or in batches."""
+        size = sum(size for name, size in self._sizes if name in columns)
+        if size <= WHOLE * PART_BYTES:
+            yield start, partial(self._read, start, columns)
+            return
+        rows = min(BATCH_ROWS, max(1, self.rows * PART_BYTES // size))
+        first = 0
+        file = self._files.of(self._file)
+        for batch in file.iter_batches(rows, [self._number], list(columns)):
+            if first + batch.num_rows > start:
+                skipped = max(0, start - first)
+                yield first + skipped, partial(batch.slice, skipped)
+            first += batch.num_rows
+
+    def _read(self, start: int, columns: Sequence[str]) -> Any:
+        table = self._files.of(self._file).read_row_group(self._number, list(columns), use_threads=False)
+        if table.num_rows != self.rows:
+            raise ValueError(f"{self.where}expected {self.rows} rows, found {table.num_rows}")
+        return table.slice(start)
+
+
+class Opened(threading.local):
+    """The file that a thread reads from: two threads may not read through the same reader."""
+
+    path: Path | None = None
+    file: Any = None
+
+    def of(self, path: Path) -> Any:
+        """A reader of the file."""
+        if self.path != path:
+            self.file, self.path = opened(path), path
+        return self.file
+
+
+def opened(path: Path) -> Any:
+    """A reader, which checks the checksums of pages where there are some."""
+    import pyarrow.parquet as pq
+
+    with arrow_errors(f"{path}: "):
+        return pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
+
+
+def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc: bool = False) -> TableSource:
+    """The row groups of all files."""
+    refuse_partitions(files)
+    schemas: dict[str, Any] = {}
+    pieces: list[RowGroup] = []
+    threads = Opened()
+    for path in files:
+        with opened(path) as file, arrow_errors(f"{path}: "):
+            schemas[str(path)] = file.schema_arrow
+            pieces += [RowGroup(threads, path, number, file.metadata) for number in range(file.num_row_groups)]
+    return TableSource(files, same_schema(schemas), pieces, nulls, utc)
+
+
+def refuse_partitions(files: Sequence[Path]) -> None:
+    """ValueError for files whose directories hold a column: they lie in `year=2020/` and `year=2021/`, say."""
+    partitions = {tuple(name for name in file.parts[:-1] if "=" in name) for file in files}
+    if len(partitions) > 1:
+        raise ValueError(
+            f"{files[0]}: the names of directories have values of a column here; "
+            "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files"
+        )
+
+
+FORMAT = Format(
+    "parquet", "Apache Parquet", lambda path: with_suffix(path, [".parquet", ".parq", ".pq"]), source, "pyarrow"
+)

@@ -1,0 +1,1 @@
+"""Tables as text: rows of a CSV file, and what their columns hold."""
