@@ -11,7 +11,7 @@ from loaderx.arguments import add_note
 from loaderx.converters.ahead import ahead
 from loaderx.converters.blocks import checked_length, first_difference
 from loaderx.converters.encoding import Chosen, Encoding
-from loaderx.converters.source import Block, Source
+from loaderx.converters.source import Block, Source, length_of
 from loaderx.converters.writing import Written
 from loaderx.zrecord import CorruptStoreError, ZrecordError
 
@@ -33,7 +33,7 @@ class Run:
         self._source, self._chosen, self._encodings = source, chosen, encodings
         self._directory, self._workers = directory, workers
         self._progress = progress or (lambda done, total: None)
-        self._total = None if len(source) < 0 else len(source)
+        self._total = length_of(source)
 
     def write(self) -> tuple[int, int]:
         """Write what is not there yet. How many records there are then, and how many there were before."""

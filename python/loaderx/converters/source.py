@@ -75,6 +75,12 @@ class Source(Protocol):
         """Let go of files."""
 
 
+def length_of(source: Source) -> int | None:
+    """The number of records; None where only reading everything tells. `len` itself takes no -1."""
+    length = source.__len__()
+    return None if length < 0 else length
+
+
 @dataclass(frozen=True)
 class Format:
     """A kind of files that can be converted."""
