@@ -18,6 +18,7 @@ mod pipeline;
 mod rows;
 mod sampler;
 mod store;
+mod tfrecord;
 mod view;
 
 use pyo3::prelude::*;
@@ -44,6 +45,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
     module.add_function(wrap_pyfunction!(memory::empty_array, module)?)?;
     module.add_function(wrap_pyfunction!(rows::split, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::tfrecord_walk, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::scan_examples, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::parse_examples, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

@@ -11,7 +11,10 @@ from typing import Any
 
 from loaderx.converters.source import Format, Source
 
-MODULES = ("npy",)
+MODULES = (
+    "npy",
+    "webdataset",
+)
 """The modules of `formats/`."""
 
 
