@@ -14,6 +14,8 @@ from loaderx.converters.source import Format, Source
 MODULES = (
     "npy",
     "webdataset",
+    "tfrecord",
+    "image_folder",
 )
 """The modules of `formats/`."""
 
