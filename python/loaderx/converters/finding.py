@@ -16,6 +16,9 @@ MODULES = (
     "webdataset",
     "tfrecord",
     "image_folder",
+    "mds",
+    "lmdb",
+    "array_record",
 )
 """The modules of `formats/`."""
 
