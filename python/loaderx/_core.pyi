@@ -1,6 +1,5 @@
 """The native core. Prefer the public names in `loaderx.zrecord` and `loaderx.sampler`."""
 
-import builtins
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
@@ -167,32 +166,32 @@ def split(array: npt.NDArray[Any], places: npt.NDArray[np.int64]) -> list[npt.ND
     """The parts of a C-contiguous array of shape (n,) between neighbouring `places`, as views of it."""
 
 def tfrecord_walk(
-    bytes: npt.NDArray[Any] | builtins.bytes, base: int, data: bool
+    content: npt.NDArray[Any] | bytes, base: int, data: bool
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], int, int]:
-    """The TFRecords whose frames begin in `bytes`, the first at its first byte: (where data begins, its lengths, end, wanted).
+    """The TFRecords whose frames begin in `content`, the first at its first byte: (where data begins, its lengths, end, wanted).
 
     `data`: a record must be complete, and its checksum is checked; False: its header will do. `end`: where the first other frame
-    begins, perhaps beyond `bytes`; `wanted`: how many bytes that takes, 0 if unknown. `base`: where `bytes` lies in its file, for
+    begins, perhaps beyond `content`; `wanted`: how many bytes that takes, 0 if unknown. `base`: where `content` lies in its file, for
     messages. ValueError for a wrong checksum.
     """
 
 def scan_examples(
-    bytes: npt.NDArray[Any] | builtins.bytes,
+    content: npt.NDArray[Any] | bytes,
     starts: npt.NDArray[np.uint64],
     lengths: npt.NDArray[np.uint64],
     base: int,
-) -> list[tuple[builtins.bytes, str | None, int, int, int, int]]:
-    """The features of the tf.train.Examples in `bytes`: (name, kind, records that have it, fewest values, most values, first record).
+) -> list[tuple[bytes, str | None, int, int, int, int]]:
+    """The features of the tf.train.Examples in `content`: (name, kind, records that have it, fewest values, most values, first record).
 
     Record i is called base + i. The kind is "bytes", "float" or "int64"; None where no record has a list. ValueError for what is no Example.
     """
 
 def parse_examples(
-    bytes: npt.NDArray[Any] | builtins.bytes,
+    content: npt.NDArray[Any] | bytes,
     starts: npt.NDArray[np.uint64],
     lengths: npt.NDArray[np.uint64],
     base: int,
-    wanted: Sequence[tuple[builtins.bytes, str]],
+    wanted: Sequence[tuple[bytes, str]],
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[np.int64] | None]]:
     """Of each feature (name, kind): how many values each record has, -1 where it has none; all values; for bytes the length of each value.
 

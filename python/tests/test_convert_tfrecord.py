@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -119,8 +118,8 @@ def test_features_that_some_records_lack(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "text"),
     [
-        ("kinds", {}, "kinds.tfrecord: record 1: feature \"label\" is float, expected int64"),
-        ("kinds", {"features": {"label": "int64"}}, "record 1: feature \"label\" is float, expected int64"),
+        ("kinds", {}, 'kinds.tfrecord: record 1: feature "label" is float, expected int64'),
+        ("kinds", {"features": {"label": "int64"}}, 'record 1: feature "label" is float, expected int64'),
         ("sequence", {}, "tf.train.SequenceExample; examples=False"),
         ("raw", {"examples": True}, "record 1: expected a tf.train.Example, found bytes.*examples=False"),
         ("lacking", {"features": {"box": ("float", (3,))}}, "record 0, feature 'box': expected 3 .* found 4"),
@@ -148,7 +147,8 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: Path, name: str, optio
         try:
             after = everything(file, options)
         except (ValueError, OSError) as error:
-            assert name in str(error), (damage, error)
+            if name not in str(error):
+                raise
             continue
         # A file may end between two records, and some bytes of a gzip header say nothing that matters.
         assert "cut" in damage or after == before, damage
@@ -193,7 +193,9 @@ def test_the_walk_finds_what_a_naive_writer_wrote(records: list[bytes], cut: int
     assert [content[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)] == records
     assert (end, wanted) == (len(content), 0)
     starts, lengths, end, wanted = tfrecord_walk(content[:cut], 0, True)
-    assert [content[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)] == records[: len(starts)]
+    assert [content[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)] == records[
+        : len(starts)
+    ]
     assert end == sum(len(record) + 16 for record in records[: len(starts)]) <= min(cut, len(content))
     assert tfrecord_walk(content, 0, False)[2] == len(content)
 
@@ -204,13 +206,14 @@ def test_any_bytes_are_an_example_or_an_error(content: bytes) -> None:
     try:
         seen = scan_examples(content, *place, 0)
     except ValueError as error:
-        assert re.match("record 0: ", str(error))
+        if not str(error).startswith("record 0: "):
+            raise
         return
     for name, kind, present, least, most, first in seen:
         assert (present, first) == (1 if kind else 0, 0)
         assert least == most or kind is None
         if kind:
-            (counts, values, sizes), = parse_examples(content, *place, 0, [(name, kind)])
+            ((counts, values, sizes),) = parse_examples(content, *place, 0, [(name, kind)])
             assert counts.tolist() == [most] == [len(values if sizes is None else sizes)]
 
 

@@ -100,7 +100,9 @@ def test_samples_that_lack_files(tmp_path: Path) -> None:
     assert "json.valid" not in streams
     assert_holds(streams["cls"], np.where(lacks, 0, np.arange(8) - 5))
     zeros = np.zeros((2, 3), "f4")
-    assert_holds(streams["npy"], np.stack([zeros if lacks[i] else np.arange(6, dtype="f4").reshape(2, 3) * i for i in range(8)]))
+    assert_holds(
+        streams["npy"], np.stack([zeros if lacks[i] else np.arange(6, dtype="f4").reshape(2, 3) * i for i in range(8)])
+    )
     assert texts(streams["txt"]) == ["" if lacks[i] else f"h\u00e9 {i}" for i in range(8)]
 
 
@@ -117,7 +119,9 @@ def test_a_file_that_a_whole_shard_lacks(tmp_path: Path) -> None:
 def test_long_names_and_what_is_no_part_of_a_sample(tmp_path: Path) -> None:
     assert texts(converted(FILES / "long.tar", tmp_path / "a")["__key__"]) == ["k" * 150 + f"/{i}" for i in range(3)]
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-        with tarfile.open(tmp_path / "x.tar", "w", format=form, pax_headers={"comment": "x"} if form == 2 else {}) as archive:
+        with tarfile.open(
+            tmp_path / "x.tar", "w", format=form, pax_headers={"comment": "x"} if form == 2 else {}
+        ) as archive:
             for name in ["README", "__meta__", "__x__/y.txt", "._a.jpg", "a", "a.", "d.x/" + "p" * 120 + ".X.CLS"]:
                 add(archive, name, b"5")
             folder = tarfile.TarInfo("d.x")
@@ -132,7 +136,9 @@ def test_kinds_of_files_may_be_given(tmp_path: Path) -> None:
     made(tmp_path / "x.tar", [("0.id", b"n01"), ("0.num", b" 17\n"), ("0.cls", b"3"), ("0.npy", npy(np.arange(3)))])
     with pytest.raises(ValueError, match=r"x.tar: sample '0', 'id': expected a decimal number.*found b'n01'; kinds="):
         convert(tmp_path / "x.tar", tmp_path / "refused" / "a")
-    streams = converted(tmp_path / "x.tar", tmp_path / "b", kinds={"id": "text", "num": "int", "cls": "bytes", "npy": "bytes"})
+    streams = converted(
+        tmp_path / "x.tar", tmp_path / "b", kinds={"id": "text", "num": "int", "cls": "bytes", "npy": "bytes"}
+    )
     assert texts(streams["id"]) == ["n01"]
     assert_holds(streams["num"], np.array([17]))
     assert streams["cls"].records[0].tobytes() == b"3"
@@ -153,8 +159,16 @@ def test_kinds_of_files_may_be_given(tmp_path: Path) -> None:
         ([("0.npy", "object")], {}, "object|references"),
         ([("0.npy", "short")], {}, "'0.npy': expected 24 bytes of an array"),
         ([("0.npy", "i4"), ("1.npy", "i8")], {}, "files 'npy' hold arrays of .*<i4.* and of .*<i8"),
-        ([("0.txt", b"")], {"kinds": {"txt": "float"}}, "kinds: expected one of bytes, int, npy, text for 'txt', found 'float'"),
-        ([("0.txt", b"")], {"kinds": {"jpg": "bytes"}}, r"kinds: expected some of the extensions \['txt'\], found \['jpg'\]"),
+        (
+            [("0.txt", b"")],
+            {"kinds": {"txt": "float"}},
+            "kinds: expected one of bytes, int, npy, text for 'txt', found 'float'",
+        ),
+        (
+            [("0.txt", b"")],
+            {"kinds": {"jpg": "bytes"}},
+            r"kinds: expected some of the extensions \['txt'\], found \['jpg'\]",
+        ),
         ([("0.txt", b"")], {"nulls": 3}, "nulls: expected"),
         ([("0.txt", b""), ("0.jpg", Special(tarfile.SYMTYPE))], {}, "'0.jpg' is a link; expected regular files"),
         ([("0.txt", b""), ("0.jpg", Special(tarfile.LNKTYPE))], {}, "'0.jpg' is a link; expected regular files"),
@@ -214,7 +228,8 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> No
         try:
             after = everything(file)
         except (ValueError, OSError) as error:
-            assert name in str(error), (damage, error)
+            if name not in str(error):
+                raise
             refused += 1
             continue
         # A tar archive has sums of headers alone; and its end is padded.
@@ -242,7 +257,10 @@ def test_headers_that_are_damaged_do_not_end_an_archive(tmp_path: Path) -> None:
                 pass
     begins = [at for at in names if whole[at + 156 : at + 157] == b"x"]
     file.write_bytes(whole[: begins[5]])
-    with pytest.raises(ValueError, match="empty block that ends an archive, found the end of the file"), source_of(file):
+    with (
+        pytest.raises(ValueError, match="empty block that ends an archive, found the end of the file"),
+        source_of(file),
+    ):
         pass
     file.write_bytes(whole + whole)
     with pytest.raises(ValueError, match="there is more after the end of the archive"), source_of(file):

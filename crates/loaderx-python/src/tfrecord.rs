@@ -19,15 +19,15 @@ type Walked<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>, u64, u
 type Shown<'py> = (Bound<'py, PyBytes>, Option<&'static str>, u64, u64, u64, u64);
 type Parsed<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyUntypedArray>, Option<Bound<'py, PyArray1<i64>>>);
 
-/// The records whose frames lie in `bytes`; see `_core.pyi`.
+/// The records whose frames lie in `content`; see `_core.pyi`.
 #[pyfunction]
 pub(crate) fn tfrecord_walk<'py>(
     py: Python<'py>,
-    bytes: Source<'py>,
+    content: Source<'py>,
     base: u64,
     data: bool,
 ) -> PyResult<Walked<'py>> {
-    let bytes = bytes.as_slice()?;
+    let bytes = content.as_slice()?;
     let walk = detached(py, || ztfrecord::walk(bytes, base, data))?;
     Ok((PyArray1::from_vec(py, walk.starts), PyArray1::from_vec(py, walk.lengths), walk.end, walk.wanted))
 }
@@ -36,12 +36,12 @@ pub(crate) fn tfrecord_walk<'py>(
 #[pyfunction]
 pub(crate) fn scan_examples<'py>(
     py: Python<'py>,
-    bytes: Source<'py>,
+    content: Source<'py>,
     starts: Numbers<'py>,
     lengths: Numbers<'py>,
     base: u64,
 ) -> PyResult<Vec<Shown<'py>>> {
-    let (bytes, starts, lengths) = (bytes.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
+    let (bytes, starts, lengths) = (content.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
     let seen = detached(py, || ztfrecord::scan(bytes, starts, lengths, base))?;
     let shown = seen.into_iter().map(|one| {
         let name = PyBytes::new(py, &one.name);
@@ -54,14 +54,15 @@ pub(crate) fn scan_examples<'py>(
 #[pyfunction]
 pub(crate) fn parse_examples<'py>(
     py: Python<'py>,
-    bytes: Source<'py>,
+    content: Source<'py>,
     starts: Numbers<'py>,
     lengths: Numbers<'py>,
     base: u64,
     wanted: Vec<(Vec<u8>, String)>,
 ) -> PyResult<Vec<Parsed<'py>>> {
-    let (bytes, starts, lengths) = (bytes.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
-    let wanted = wanted.into_iter().map(|(name, kind)| Ok((name, kind_of(&kind)?))).collect::<PyResult<Vec<_>>>()?;
+    let (bytes, starts, lengths) = (content.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
+    let wanted =
+        wanted.into_iter().map(|(name, kind)| Ok((name, kind_of(&kind)?))).collect::<PyResult<Vec<_>>>()?;
     let columns = detached(py, || ztfrecord::columns(bytes, starts, lengths, base, &wanted))?;
     Ok(columns.into_iter().map(|column| parsed(py, column)).collect())
 }

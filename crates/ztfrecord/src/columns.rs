@@ -56,7 +56,9 @@ pub(crate) fn records<'a>(
     lengths: &'a [u64],
 ) -> impl Iterator<Item = Result<&'a [u8]>> {
     starts.iter().zip(lengths).map(|(&start, &length)| {
-        let range = usize::try_from(start).ok().zip(start.checked_add(length).and_then(|end| usize::try_from(end).ok()));
+        let range = usize::try_from(start)
+            .ok()
+            .zip(start.checked_add(length).and_then(|end| usize::try_from(end).ok()));
         let record = range.and_then(|(start, end)| bytes.get(start..end));
         record.ok_or(Error::Places { length: bytes.len() })
     })

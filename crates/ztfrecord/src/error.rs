@@ -5,7 +5,9 @@
 #[non_exhaustive]
 pub enum Error {
     /// A checksum of the framing differs.
-    #[error("the record at byte {offset}: the checksum of its {what} is {found:#010x}, expected {expected:#010x}")]
+    #[error(
+        "the record at byte {offset}: the checksum of its {what} is {found:#010x}, expected {expected:#010x}"
+    )]
     Checksum {
         /// Where the record's frame begins.
         offset: u64,
@@ -17,7 +19,9 @@ pub enum Error {
         expected: u32,
     },
     /// A length that no file has.
-    #[error("the record at byte {offset}: it says that it has {length} bytes, which is more than any file has")]
+    #[error(
+        "the record at byte {offset}: it says that it has {length} bytes, which is more than any file has"
+    )]
     Length {
         /// Where the record's frame begins.
         offset: u64,

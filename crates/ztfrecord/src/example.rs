@@ -46,7 +46,9 @@ pub(crate) fn features<'a>(
             None => return Err(other("bytes that are no protocol buffer")),
         };
         for field in Fields::of(message) {
-            let Some((1, Field::Bytes(entry))) = field else { return Err(other("an unknown field among the features")) };
+            let Some((1, Field::Bytes(entry))) = field else {
+                return Err(other("an unknown field among the features"));
+            };
             let (name, list) = entry_of(entry).ok_or_else(|| other("a feature that is none"))?;
             each(name, list)?;
         }
@@ -88,7 +90,9 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Option<usize> {
     let mut count = 0_usize;
     for field in Fields::of(list) {
         count += match (kind, field?) {
-            (Kind::Bytes, (1, Field::Bytes(_))) | (Kind::Float, (1, Field::Word(_))) | (Kind::Int64, (1, Field::Varint(_))) => 1,
+            (Kind::Bytes, (1, Field::Bytes(_)))
+            | (Kind::Float, (1, Field::Word(_)))
+            | (Kind::Int64, (1, Field::Varint(_))) => 1,
             (Kind::Float, (1, Field::Bytes(packed))) => exact_words(packed)?,
             (Kind::Int64, (1, Field::Bytes(packed))) => varints(packed)?,
             _ => return None,

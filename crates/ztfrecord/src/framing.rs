@@ -29,7 +29,9 @@ pub struct Walk {
 pub fn walk(bytes: &[u8], base: u64, data: bool) -> Result<Walk> {
     let mut walk = Walk::default();
     loop {
-        let Some(rest) = usize::try_from(walk.end).ok().and_then(|at| bytes.get(at..)) else { return Ok(walk) };
+        let Some(rest) = usize::try_from(walk.end).ok().and_then(|at| bytes.get(at..)) else {
+            return Ok(walk);
+        };
         let Some((header, rest)) = rest.split_first_chunk::<HEADER>() else { return Ok(walk) };
         let offset = base.saturating_add(walk.end);
         let length = length_of(header, offset)?;

@@ -41,7 +41,8 @@ pub fn scan(bytes: &[u8], starts: &[u64], lengths: &[u64], base: u64) -> Result<
                 seen.push(Seen::new(name, record));
             }
             let (Some(one), Some((kind, list))) = (seen.get_mut(place), list) else { return Ok(()) };
-            let count = count(kind, list).ok_or(Error::NotAnExample { record, found: "a list of another kind" })?;
+            let count =
+                count(kind, list).ok_or(Error::NotAnExample { record, found: "a list of another kind" })?;
             one.meet(record, kind, count as u64)
         })?;
     }
@@ -50,7 +51,15 @@ pub fn scan(bytes: &[u8], starts: &[u64], lengths: &[u64], base: u64) -> Result<
 
 impl Seen {
     fn new(name: &[u8], record: u64) -> Self {
-        Self { name: name.to_vec(), kind: None, present: 0, least: u64::MAX, most: 0, first: record, last: u64::MAX }
+        Self {
+            name: name.to_vec(),
+            kind: None,
+            present: 0,
+            least: u64::MAX,
+            most: 0,
+            first: record,
+            last: u64::MAX,
+        }
     }
 
     fn meet(&mut self, record: u64, kind: Kind, count: u64) -> Result<()> {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ GROWTH = 4
 
 
 class ArrayRecords:
-    """The records of files, one file after another. A file's reader decodes with threads of its own, so one part of it is read at a time."""
+    """The records of files, one file after another. A file's reader has threads of its own, and reads one part at a time."""
 
     def __init__(
         self,
@@ -139,8 +140,8 @@ class Reader:
         return Raw(packed.values, starts[:-1], np.diff(starts), start, str(self.file))
 
     def close(self) -> None:
-        """Close the file."""
-        with self._turn:
+        """Close the file. What a damaged one raises here, reading it has raised before."""
+        with self._turn, suppress(Exception):
             self._reader.close()
 
 

@@ -16,7 +16,11 @@ from loaderx.converters.formats.pieces import Nulls, check_text, unique_names, v
 from loaderx.converters.source import TEXT, Array, Block, StreamSpec, Values
 from loaderx.dataset.packed import Packed
 
-KINDS = {"int64": np.dtype(np.int64), "float": np.dtype(np.float32), "bytes": np.dtype(np.uint8)}
+KINDS: dict[str, np.dtype[Any]] = {
+    "int64": np.dtype(np.int64),
+    "float": np.dtype(np.float32),
+    "bytes": np.dtype(np.uint8),
+}
 MANY = "bytes[]"
 """Bytes of which a record may have several values, or none."""
 
@@ -62,7 +66,9 @@ class Feature:
         else:
             yield StreamSpec(self.stream, "ragged", KINDS[kind], None, origin, TEXT if self.text else {})
         if self.many:
-            yield StreamSpec(f"{self.stream}.lengths", "ragged", np.dtype(np.int64), None, f"{origin}, the bytes of each value")
+            yield StreamSpec(
+                f"{self.stream}.lengths", "ragged", np.dtype(np.int64), None, f"{origin}, the bytes of each value"
+            )
         if masked:
             yield valid_spec(self.stream, f"which records have {self.name!r}")
 
@@ -87,7 +93,8 @@ class Survey:
 
     def add(self, raw: Raw) -> None:
         """Look at more records. ValueError for what is no Example, or a feature of another kind."""
-        found = {name: Seen(*rest, "") for name, *rest, _ in scan_examples(raw.buffer, raw.starts, raw.lengths, raw.first)}
+        seen = scan_examples(raw.buffer, raw.starts, raw.lengths, raw.first)
+        found = {name: Seen(kind, present, least, most, "") for name, kind, present, least, most, _ in seen}
         self.merge(found, len(raw.starts), raw.place)
 
     def merge(self, found: Mapping[bytes, Seen], records: int, place: str) -> None:
@@ -96,9 +103,13 @@ class Survey:
             a = self.seen.get(name, Seen(None, 0, 2**63, 0, f"the first {self.records}" if self.records else ""))
             b = found.get(name, Seen(None, 0, 2**63, 0, place))
             if a.kind and b.kind and a.kind != b.kind:
-                raise ValueError(f"{place}: feature {name.decode(errors='replace')!r} is {b.kind}, and in files before {a.kind}")
+                raise ValueError(
+                    f"{place}: feature {name.decode(errors='replace')!r} is {b.kind}, and in files before {a.kind}"
+                )
             lack = a.lack or b.lack or (place if b.present < records else "")
-            self.seen[name] = Seen(a.kind or b.kind, a.present + b.present, min(a.least, b.least), max(a.most, b.most), lack)
+            self.seen[name] = Seen(
+                a.kind or b.kind, a.present + b.present, min(a.least, b.least), max(a.most, b.most), lack
+            )
         self.records += records
 
     def features(self) -> list[Feature]:
@@ -111,7 +122,9 @@ class Survey:
             shape = (() if seen.most == 1 else (seen.most,)) if even else None
             many = seen.kind == "bytes" and (seen.least, seen.most) != (1, 1)
             lacking = self.records - seen.present
-            lack = f"{lacking:,} of {self.records:,} records don't have it, one of them in {seen.lack}" if lacking else ""
+            lack = (
+                f"{lacking:,} of {self.records:,} records don't have it, one of them in {seen.lack}" if lacking else ""
+            )
             features.append(Feature(text_of(name), seen.kind, shape, many, lack=lack))
         return features
 
@@ -124,10 +137,12 @@ def text_of(name: bytes) -> str:
         raise ValueError(f"feature {name!r}: its name is not UTF-8; give features= to take others") from error
 
 
-def given_features(features: Mapping[str, Any]) -> list[Feature]:
+def given_features(features: Any) -> list[Feature]:
     """What the option `features` says."""
     if not isinstance(features, Mapping) or not features:
-        raise ValueError(f"features: expected names with kinds, such as {{'image': 'bytes', 'label': ('int64', ())}}, found {features!r}")
+        raise ValueError(
+            f"features: expected names with kinds, such as {{'image': 'bytes', 'label': ('int64', ())}}, found {features!r}"
+        )
     return [given_feature(name, value) for name, value in features.items()]
 
 
@@ -140,7 +155,8 @@ def given_feature(name: str, value: Any) -> Feature:
     if kind in ("bytes", "text", MANY) and shape is None:
         return Feature(name, "bytes", None, kind == MANY, kind == "text")
     raise ValueError(
-        f"features: expected 'bytes', 'text', '{MANY}', 'int64', 'float', ('int64', shape) or ('float', shape) for {name!r}, found {value!r}"
+        f"features: expected 'bytes', 'text', '{MANY}', 'int64', 'float', ('int64', shape) or ('float', shape) for {name!r}, "
+        f"found {value!r}"
     )
 
 
@@ -153,7 +169,10 @@ class Examples:
         specs = [spec for one in features for spec in one.specs(masked[one.stream])]
         lacks = {one.stream: one.lack for one in features if one.lack}
         self.streams = unique_names(
-            [replace(spec, origin=f"{spec.origin}; {lacks[spec.name]}") if spec.name in lacks else spec for spec in specs]
+            [
+                replace(spec, origin=f"{spec.origin}; {lacks[spec.name]}") if spec.name in lacks else spec
+                for spec in specs
+            ]
         )
 
     def wanted(self, names: Sequence[str]) -> list[Feature]:

@@ -43,7 +43,7 @@ class Stretch(NamedTuple):
     offset: int
     end: int
     first: int
-    count: int
+    records: int
 
 
 def has_header(content: bytes) -> bool:
@@ -72,7 +72,8 @@ def read_frames(file: Path, how: str | None) -> Iterator[Frames]:
         while True:
             if wanted - FRAME > MAX_RECORD_LEN:
                 raise ValueError(
-                    f"{file}: the record at byte {offset}: it says that it has {wanted - FRAME} bytes; a record has at most {MAX_RECORD_LEN}"
+                    f"{file}: the record at byte {offset}: it says that it has {wanted - FRAME} bytes; "
+                    f"a record has at most {MAX_RECORD_LEN}"
                 )
             more = bounded(stream, max(PART_BYTES, wanted - len(pending)))
             content = pending + more
@@ -83,7 +84,9 @@ def read_frames(file: Path, how: str | None) -> Iterator[Frames]:
             if not more:
                 break
     if pending:
-        raise ValueError(f"{file}: the record at byte {offset} is cut: found the end of the file after {len(pending)} bytes of it")
+        raise ValueError(
+            f"{file}: the record at byte {offset} is cut: found the end of the file after {len(pending)} bytes of it"
+        )
 
 
 class Readable(Protocol):
@@ -118,7 +121,8 @@ def stretches(file: Path) -> list[Stretch]:
         ends = offset + (starts + lengths).astype(np.int64) + 4
         if ends[-1] > size:
             raise ValueError(
-                f"{file}: the record at byte {offset + int(starts[-1]) - HEADER} is cut: it should end at byte {ends[-1]}, and the file ends at {size}"
+                f"{file}: the record at byte {offset + int(starts[-1]) - HEADER} is cut: "
+                f"it should end at byte {ends[-1]}, and the file ends at {size}"
             )
         while (stop := int(np.searchsorted(ends, begin + PART_BYTES))) < len(ends):
             found.append(Stretch(begin, int(ends[stop]), first, records + stop + 1 - first))
@@ -133,8 +137,10 @@ def stretches(file: Path) -> list[Stretch]:
 def stretch_at(file: Path, stretch: Stretch, content: Array) -> Frames:
     """The records of a stretch, whose bytes were read. ValueError if they are damaged, or others than before."""
     starts, lengths, end, _ = walked(file, content, stretch.offset, data=True)
-    if (len(starts), end) != (stretch.count, stretch.end - stretch.offset):
-        raise ValueError(f"{file}: expected {stretch.count} records from byte {stretch.offset} on, found {len(starts)}; it was changed meanwhile")
+    if (len(starts), end) != (stretch.records, stretch.end - stretch.offset):
+        raise ValueError(
+            f"{file}: expected {stretch.records} records from byte {stretch.offset} on, found {len(starts)}; it was changed meanwhile"
+        )
     return Frames(content, starts, lengths, stretch.offset, stretch.end, stretch.first)
 
 

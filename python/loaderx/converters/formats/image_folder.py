@@ -63,7 +63,10 @@ class ImageFolder:
         self._names = [image.path for image in found]
         self._sizes = np.array([image.size for image in found], np.int64)
         self.files = [self._root / name for name in self._names]
-        classes, self._labels = classes_of(self._root, self._names) if labels else (None, np.zeros(0, np.int64))
+        classes: list[str] | None = None
+        self._labels: Array = np.zeros(0, np.int64)
+        if labels:
+            classes, self._labels = classes_of(self._root, self._names)
         self.streams = list(self._specs(classes))
         if self._decoding is not None:
             import PIL  # noqa: F401 - what is missing is told before anything is begun
@@ -78,7 +81,9 @@ class ImageFolder:
                 yield StreamSpec(VALID, "dense", np.dtype(bool), (), "which images could be decoded")
         if classes is not None:
             listed = ", ".join(classes[:3]) + (", ..." if len(classes) > 3 else "")
-            yield StreamSpec(LABEL, "dense", np.dtype(np.int64), (), f"{len(classes)} folders: {listed}", {CLASSES: classes})
+            yield StreamSpec(
+                LABEL, "dense", np.dtype(np.int64), (), f"{len(classes)} folders: {listed}", {CLASSES: classes}
+            )
         yield StreamSpec(PATH, "ragged", np.dtype(np.uint8), None, "names of files in the folder", TEXT)
 
     def __len__(self) -> int:
@@ -152,7 +157,7 @@ def identity(path: str | Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def classes_of(root: Path, names: Sequence[str]) -> tuple[list[str] | None, Any]:
+def classes_of(root: Path, names: Sequence[str]) -> tuple[list[str] | None, Array]:
     """The folders in the folder that hold images, and which of them each image lies in. None where no image lies in one."""
     firsts = [name.partition("/")[0] if "/" in name else "" for name in names]
     classes = sorted(set(firsts), key=lambda name: natural(Path(name)))
@@ -160,14 +165,20 @@ def classes_of(root: Path, names: Sequence[str]) -> tuple[list[str] | None, Any]
         return None, np.zeros(0, np.int64)
     if "" in classes:
         stray = next(name for name in names if "/" not in name)
-        raise ValueError(f"{root / stray}: this image is in no folder, which would be its class, and others are; labels=False takes all")
+        raise ValueError(
+            f"{root / stray}: this image is in no folder, which would be its class, and others are; labels=False takes all"
+        )
     numbers = {name: number for number, name in enumerate(classes)}
     return classes, np.array([numbers[first] for first in firsts], np.int64)
 
 
 def decoding(decode: bool, size: Any, mode: str, fit: str, on_error: str) -> Decoding | None:
     """The options of decoding. ValueError for those that mean nothing."""
-    for value, name, known in ((mode, "mode", CHANNELS), (fit, "fit", ("stretch", "crop")), (on_error, "on_error", ("raise", "mask"))):
+    for value, name, known in (
+        (mode, "mode", CHANNELS),
+        (fit, "fit", ("stretch", "crop")),
+        (on_error, "on_error", ("raise", "mask")),
+    ):
         if value not in known:
             raise ValueError(f"{name}: expected one of {', '.join(known)}, found {value!r}")
     if not decode:
@@ -199,7 +210,9 @@ def decoded(files: Sequence[Path], how: Decoding) -> tuple[Array, Array]:
             raise
         except Exception as error:  # a decoder meets anything in damaged bytes
             if not how.mask:
-                raise ValueError(f"{file}: this image can't be decoded: {error}; on_error='mask' makes zeros of it") from error
+                raise ValueError(
+                    f"{file}: this image can't be decoded: {error}; on_error='mask' makes zeros of it"
+                ) from error
             images[at], valid[at] = 0, False
     return images, valid
 

@@ -73,7 +73,9 @@ class LmdbEnvironment:
                 self._environment.open_db(name, create=False)
                 names.append(name.decode(errors="replace"))
         if names:
-            raise ValueError(f"{self.files[0]}: this environment holds databases of names: give database=, one of {names}")
+            raise ValueError(
+                f"{self.files[0]}: this environment holds databases of names: give database=, one of {names}"
+            )
 
     def __len__(self) -> int:
         return self._count
@@ -84,7 +86,10 @@ class LmdbEnvironment:
             cursor = transaction.cursor()
             if start >= self._count or not cursor.first():
                 return
-            deque(islice(cursor.iternext(keys=True, values=False), start), maxlen=0)
+            if start:
+                # An iterator leaves the cursor at what it gave last, where the next one begins.
+                deque(islice(cursor.iternext(keys=True, values=False), start), maxlen=0)
+                cursor.next()
             entries = cursor.iternext(keys=True, values=VALUE in names)
             while part := taken(entries, VALUE in names):
                 yield partial(self._block, names, *part)

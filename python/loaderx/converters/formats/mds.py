@@ -13,7 +13,7 @@ from loaderx.converters.formats.mds_columns import CODES, Column
 from loaderx.converters.formats.mds_shards import PACKAGES, Shard, finds, package, shards_of
 from loaderx.converters.formats.pieces import Places, gathered, steps, unique_names
 from loaderx.converters.formats.ranges import read_range
-from loaderx.converters.source import Array, Block, Format, Part, StreamSpec
+from loaderx.converters.source import Array, Block, Format, Part
 from loaderx.dataset.dtypes import DType
 from loaderx.dataset.packed import Packed
 
@@ -29,7 +29,9 @@ class MdsShards:
         self._columns = self._shards[0].columns
         for shard in self._shards:
             if list(shard.columns) != list(self._columns):
-                raise ValueError(f"{shard.file}: expected the columns of {self._shards[0].file}, found others: {shard.columns}")
+                raise ValueError(
+                    f"{shard.file}: expected the columns of {self._shards[0].file}, found others: {shard.columns}"
+                )
         self.files = [*files, *(shard.file for shard in self._shards)]
         for shard in self._shards:
             if not shard.read_raw and shard.compression in PACKAGES:
@@ -44,10 +46,14 @@ class MdsShards:
         shard = next((shard for shard in self._shards if shard.samples), None)
         if shard is None:
             return None
-        value = split(sample_range(shard, None if shard.read_raw else shard.whole(self._checked), 0, 1), self._columns)[column.name]
+        value = split(sample_range(shard, None if shard.read_raw else shard.whole(self._checked), 0, 1), self._columns)[
+            column.name
+        ]
         code = int(value.values[0]) if len(value.values) else -1
         if code not in CODES:
-            raise ValueError(f"{shard.file}: sample 0, column {column.name!r}: expected an array, found one with the dtype {code}")
+            raise ValueError(
+                f"{shard.file}: sample 0, column {column.name!r}: expected an array, found one with the dtype {code}"
+            )
         return np.dtype(CODES[code])
 
     def __len__(self) -> int:
@@ -57,7 +63,7 @@ class MdsShards:
         """Whole shards where they are compressed or have hashes to check, else ranges of their samples."""
         for shard in self._shards:
             first, start = min(start, shard.samples), max(0, start - shard.samples)
-            if first == shard.samples:
+            if first == shard.samples > 0:
                 continue
             if shard.read_raw and not (self._checked and shard.raw.hashes):
                 for a, b in steps(np.diff(table(shard)), first):
@@ -127,7 +133,9 @@ def split(samples: Samples, columns: Sequence[Column]) -> dict[str, Packed]:
         at = at + size
     wrong = np.flatnonzero(short | (at != samples.ends))
     if len(wrong):
-        raise ValueError(f"{samples.shard.file}: sample {samples.first + int(wrong[0])}: its columns don't fill its bytes")
+        raise ValueError(
+            f"{samples.shard.file}: sample {samples.first + int(wrong[0])}: its columns don't fill its bytes"
+        )
     return {name: gathered(samples.content, starts, size) for name, (starts, size) in places.items()}
 
 

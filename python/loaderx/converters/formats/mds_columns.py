@@ -18,7 +18,19 @@ NUMBERS = (
 )  # fmt: skip
 TEXTS = ("str", "json", "str_int", "str_float", "str_decimal")
 BYTES = ("bytes", "pil", "png", "jpeg", "jpeg_array", "jpegarray", "list[pil]", "list[png]", "list[jpeg]")
-CODES = {8: "u1", 9: "i1", 16: "<u2", 17: "<i2", 18: "<f2", 32: "<u4", 33: "<i4", 34: "<f4", 64: "<u8", 65: "<i8", 66: "<f8"}
+CODES = {
+    8: "u1",
+    9: "i1",
+    16: "<u2",
+    17: "<i2",
+    18: "<f2",
+    32: "<u4",
+    33: "<i4",
+    34: "<f4",
+    64: "<u8",
+    65: "<i8",
+    66: "<f8",
+}
 """The first byte of an array whose encoding doesn't say its dtype."""
 MOST_AXES = 8
 
@@ -38,8 +50,10 @@ class Column:
         if kind not in ("number", "array", "text", "bytes", "pickle"):
             raise ValueError(f"column {self.name!r}: encoding {self.encoding!r} is none that is known")
         expected = None if dtype is None or shape is None else dtype.itemsize * math.prod(shape)
-        if expected is not None and expected != self.size or expected is None and self.size is not None:
-            raise ValueError(f"column {self.name!r}: expected values of {expected} bytes for {self.encoding!r}, found {self.size}")
+        if (expected is not None and expected != self.size) or (expected is None and self.size is not None):
+            raise ValueError(
+                f"column {self.name!r}: expected values of {expected} bytes for {self.encoding!r}, found {self.size}"
+            )
 
     @property
     def parsed(self) -> tuple[str, DType | None, tuple[int, ...] | None]:
@@ -49,7 +63,7 @@ class Column:
             return "number", np.dtype("<i8" if name == "int" else name), ()
         if name == "ndarray":
             dtype, _, axes = rest.partition(":")
-            if dtype and dtype not in NUMBERS or axes and not all(axis.isdecimal() for axis in axes.split(",")):
+            if (dtype and dtype not in NUMBERS) or (axes and not all(axis.isdecimal() for axis in axes.split(","))):
                 return "unknown", None, None
             return "array", np.dtype(dtype) if dtype else None, tuple(map(int, axes.split(","))) if axes else None
         kinds = {**dict.fromkeys(TEXTS, "text"), **dict.fromkeys(BYTES, "bytes"), "pkl": "pickle"}
@@ -70,10 +84,12 @@ class Column:
         """Values as they lie in samples, as records. ValueError for damaged ones; `where` names one."""
         kind, dtype, _ = self.parsed
         if kind == "pickle":
-            raise ValueError(f"column {self.name!r} is pickled, and unpickling runs what code it likes; give streams= without it")
+            raise ValueError(
+                f"column {self.name!r} is pickled, and unpickling runs what code it likes; give streams= without it"
+            )
         if spec.kind == "dense":
             values = np.ascontiguousarray(packed.values).view(spec.dtype)
-            return values.reshape(-1, *(spec.item_shape or ()))
+            return values.reshape(len(packed.offsets) - 1, *(spec.item_shape or ()))
         if kind == "array":
             return arrays(packed, spec.dtype, dtype is None, where)
         return check_text(packed, where) if kind == "text" else packed
@@ -105,7 +121,9 @@ def check_code(value: memoryview, dtype: DType, where: Callable[[int], str], at:
     code = value[0] if len(value) else None
     if code is None or CODES.get(code) is None or np.dtype(CODES[code]) != dtype:
         found = described(np.dtype(CODES[code])) if code in CODES else f"code {code}"
-        raise ValueError(f"{where(at)}: expected an array of {described(dtype)} as in the first sample, found {found}; a stream has one dtype")
+        raise ValueError(
+            f"{where(at)}: expected an array of {described(dtype)} as in the first sample, found {found}; a stream has one dtype"
+        )
 
 
 def shape_at(value: memoryview, at: int) -> tuple[tuple[int, ...] | None, int]:

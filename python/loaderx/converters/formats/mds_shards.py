@@ -76,7 +76,9 @@ class Shard:
         """Where the samples begin, and the last ends, from the first bytes of a shard. ValueError for what can't be."""
         end = 4 * (self.samples + 2)
         if len(content) < end or int(content[:4].view("<u4")[0]) != self.samples:
-            raise ValueError(f"{self.raw.file}: expected a table of {self.samples} samples at its beginning, as the index says")
+            raise ValueError(
+                f"{self.raw.file}: expected a table of {self.samples} samples at its beginning, as the index says"
+            )
         offsets = content[4:end].view("<u4").astype(np.int64)
         if offsets[0] < end or (np.diff(offsets) < 0).any() or offsets[-1] != self.raw.size:
             raise ValueError(f"{self.raw.file}: its table of samples doesn't fit its {self.raw.size} bytes")
@@ -134,7 +136,9 @@ def package(compression: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"MDS shards compressed with {compression} need the package {name}: pip install {name} ({error})") from error
+        raise ImportError(
+            f"MDS shards compressed with {compression} need the package {name}: pip install {name} ({error})"
+        ) from error
 
 
 def check_hashes(stored: Stored, content: Array) -> None:
@@ -148,7 +152,7 @@ def check_hashes(stored: Stored, content: Array) -> None:
 def digest(algorithm: str, content: Array) -> str | None:
     """The hash of bytes. None for an algorithm that isn't here."""
     if algorithm in hashlib.algorithms_available:
-        return hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
+        return hashlib.new(algorithm, content.data, usedforsecurity=False).hexdigest()
     try:
         xxhash = import_module("xxhash")
     except ImportError:

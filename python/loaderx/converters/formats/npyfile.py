@@ -53,7 +53,10 @@ class Header:
 
 
 def header_of(stream: IO[bytes], where: str, scalars: bool = False) -> Header:
-    """Read the header at the beginning of a stream. ValueError where it is none, or of an array that no stream can hold; `scalars`: shape () will do."""
+    """Read the header at the beginning of a stream. ValueError where it is none, or of an array that no stream can hold.
+
+    `scalars`: shape () will do.
+    """
     start = stream.read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise ValueError(f"{where}: expected an array in NumPy's format, found other bytes at its beginning")

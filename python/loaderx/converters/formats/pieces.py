@@ -70,7 +70,7 @@ def check_text(packed: Packed, where: Callable[[int], str]) -> Packed:
 def is_text(values: Array) -> bool:
     """Whether bytes are UTF-8."""
     try:
-        str(memoryview(np.ascontiguousarray(values)), "utf-8")
+        str(np.ascontiguousarray(values).data, "utf-8")
     except UnicodeDecodeError:
         return False
     return True

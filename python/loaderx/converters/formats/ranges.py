@@ -26,14 +26,16 @@ STEP = 1 << 20
 def read_range(file: Path, offset: int, size: int) -> Array:
     """So many bytes of a file, shape (size,). OSError where it ends before."""
     array = np.empty(size, np.uint8)
-    view = memoryview(array)
+    view = array.data
     with file.open("rb", buffering=0) as stream:
         stream.seek(offset)
         done = 0
         while done < size:
             count = stream.readinto(view[done:])
             if not count:
-                raise OSError(f"{file}: expected {size} bytes from byte {offset} on, found the end of the file after {done}")
+                raise OSError(
+                    f"{file}: expected {size} bytes from byte {offset} on, found the end of the file after {done}"
+                )
             done += count
     return array
 
@@ -92,7 +94,7 @@ class Inflated:
 
     def _piece(self, size: int) -> bytes:
         try:
-            piece = self._stream.read(size)
+            piece: bytes = self._stream.read(size)
         except Exception as error:  # packages have classes of their own
             raise ValueError(
                 f"{self._file}: it can't be inflated after {self.position} bytes ({self._compression}): {error}"

@@ -136,7 +136,9 @@ def walk(shard: Shard, watched: Watched, arrays: Any) -> None:
         while (info := archive.next()) is not None:
             archive.members = []  # type: ignore[attr-defined, unused-ignore]
             if info.size < 0 or info.offset_data < end:
-                raise ValueError(f"{shard.file}: {info.name!r} has {info.size} bytes at byte {info.offset_data}; the archive is damaged")
+                raise ValueError(
+                    f"{shard.file}: {info.name!r} has {info.size} bytes at byte {info.offset_data}; the archive is damaged"
+                )
             end = info.offset_data + info.size
             split = None if info.isdir() else named(shard.file, info)
             if split is None:
@@ -191,7 +193,8 @@ def header_number(shard: Shard, watched: Watched, info: tarfile.TarInfo) -> int:
     header = shard.parsed[number]
     if header.size + header.bytes != info.size:
         raise ValueError(
-            f"{shard.file}: {info.name!r}: expected {header.bytes} bytes of an array of shape {header.shape}, found {info.size - header.size}"
+            f"{shard.file}: {info.name!r}: expected {header.bytes} bytes of an array of shape {header.shape}, "
+            f"found {info.size - header.size}"
         )
     return number
 
@@ -207,4 +210,6 @@ def check_end(file: Path, watched: Watched) -> None:
         )
     while rest := watched.read(1 << 16):
         if rest.count(0) != len(rest):
-            raise ValueError(f"{file}: there is more after the end of the archive, at about byte {watched.tell() - len(rest)}")
+            raise ValueError(
+                f"{file}: there is more after the end of the archive, at about byte {watched.tell() - len(rest)}"
+            )

@@ -75,7 +75,9 @@ class Field:
         named = partial(self._where, where)
         if starts is None:
             nothing = np.zeros(stop - first, np.int64)
-            return self._read(Files(buffer, nothing, nothing, np.zeros(stop - first, bool), [None] * (stop - first), named))
+            return self._read(
+                Files(buffer, nothing, nothing, np.zeros(stop - first, bool), [None] * (stop - first), named)
+            )
         member = shard.members[self.name]
         numbers = member.headers[first:stop].tolist()
         headers = [shard.parsed[number] if number >= 0 else None for number in numbers] if shard.parsed else []

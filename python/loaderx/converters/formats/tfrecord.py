@@ -71,7 +71,7 @@ class TFRecords:
             return list(pool.map(surveyed, self.files, self._how))
 
     def __len__(self) -> int:
-        counts = [None if found is None else sum(one.count for one in found) for found in self._stretches]
+        counts = [None if found is None else sum(one.records for one in found) for found in self._stretches]
         return -1 if None in counts else sum(count for count in counts if count is not None)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
@@ -79,11 +79,12 @@ class TFRecords:
         wanted = [] if self._examples is None else self._examples.wanted(names)
         for file, how, found in zip(self.files, self._how, self._stretches, strict=True):
             build = partial(self._block, file, names, wanted)
-            count = 0
-            for count, part in skipping(file, how, found, start):
+            end = 0
+            for reached, part in skipping(file, how, found, start):
+                end = reached
                 if part is not None:
                     yield partial(build, part)
-            start = max(0, start - count)
+            start = max(0, start - end)
 
     def _block(self, file: Path, names: Sequence[str], wanted: Sequence[Feature], part: Any) -> Block:
         frames: Frames = part()
@@ -105,7 +106,7 @@ def skipping(file: Path, how: str | None, found: list[Stretch] | None, start: in
     stream = Inflated(file, how) if how else None
     with closing(stream) if stream else nullcontext():
         for one in found:
-            end = one.first + one.count
+            end = one.first + one.records
             if end <= start:
                 yield end, None
                 continue

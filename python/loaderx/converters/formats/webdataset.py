@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,9 @@ class Shards:
         wanted = [field for field in self._fields.values() if field.spec.name in names]
         for field in wanted:
             if field.missing and self._nulls == "refuse":
-                raise ValueError(f"{field.lack}; nulls='mask' makes of it an empty record, and a stream {field.spec.name}.valid")
+                raise ValueError(
+                    f"{field.lack}; nulls='mask' makes of it an empty record, and a stream {field.spec.name}.valid"
+                )
         for shard in self._shards:
             if start < len(shard):
                 yield from parts_of(shard, start, names, wanted)
