@@ -217,6 +217,28 @@ def test_any_bytes_are_an_example_or_an_error(content: bytes) -> None:
             assert counts.tolist() == [most] == [len(values if sizes is None else sizes)]
 
 
+def field(number: int, content: bytes) -> bytes:
+    """A protocol buffer's field of at most 127 bytes."""
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def example_of(**features: int) -> bytes:
+    """An Example of features with one small number each."""
+    lists = {name: field(3, field(1, bytes([value]))) for name, value in features.items()}
+    return field(1, b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in lists.items()))
+
+
+def test_a_feature_may_be_called_as_others_streams_would_be(tmp_path: Path) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(frame(example_of(**{"a": 1, "a.valid": 2, "a.lengths": 3})))
+    streams = converted(tmp_path / "x.tfrecord", tmp_path / "out", nulls="mask")
+    assert {name: int(stream.records[0]) for name, stream in streams.items()} == {"a": 1, "a.valid": 2, "a.lengths": 3}
+    (tmp_path / "y.tfrecord").write_bytes(
+        frame(example_of(**{"a.valid": 2})) + frame(example_of(**{"a": 1, "a.valid": 2}))
+    )
+    with pytest.raises(ValueError, match=r"two streams would be called 'a\.valid'"):
+        convert(tmp_path / "y.tfrecord", tmp_path / "never", nulls="mask")
+
+
 def test_places_outside_the_buffer_are_refused() -> None:
     for start, length in [(0, 9), (9, 0), (2**64 - 1, 1), (1, 2**64 - 1)]:
         places = np.array([start], np.uint64), np.array([length], np.uint64)

@@ -165,8 +165,8 @@ class Examples:
 
     def __init__(self, features: Sequence[Feature], nulls: Nulls, surveyed: bool) -> None:
         self._features, self._nulls = features, nulls
-        masked = {one.stream: nulls == "mask" and bool(one.lack or not surveyed) for one in features}
-        specs = [spec for one in features for spec in one.specs(masked[one.stream])]
+        self._masked = {one.stream: nulls == "mask" and bool(one.lack or not surveyed) for one in features}
+        specs = [spec for one in features for spec in one.specs(self._masked[one.stream])]
         lacks = {one.stream: one.lack for one in features if one.lack}
         self.streams = unique_names(
             [
@@ -204,7 +204,7 @@ class Examples:
         if self._nulls == "refuse" and not there.all():
             at = raw.first + int(np.flatnonzero(~there)[0])
             raise ValueError(f"{raw.place}: record {at} has no feature {one.name!r}; nulls='mask' takes such records")
-        block: Block = {f"{one.stream}.valid": there}
+        block: Block = {f"{one.stream}.valid": there} if self._masked[one.stream] else {}
         where = partial(place_of, raw, one.name)
         counts = np.maximum(counts, 0)
         if sizes is None:

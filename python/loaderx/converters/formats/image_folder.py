@@ -131,8 +131,11 @@ class Found(NamedTuple):
     size: int
 
 
-def images_below(root: Path) -> Iterator[Found]:
-    """All images in a folder and below it, links followed. ValueError for a link to a folder that it lies in."""
+def images_below(root: Path, strict: bool = True) -> Iterator[Found]:
+    """All images in a folder and below it, links followed.
+
+    ValueError for a link to a folder that it lies in, or to nothing; not `strict`: they are passed over.
+    """
     pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(os.fspath(root), "", (identity(root),))]
     while pending:
         folder, inner, above = pending.pop()
@@ -143,11 +146,15 @@ def images_below(root: Path) -> Iterator[Found]:
                 if entry.is_dir():
                     own = identity(entry.path) if entry.is_symlink() else (entry.stat().st_dev, entry.inode())
                     if own in above:
-                        raise ValueError(f"{entry.path}: this link leads to a folder that it lies in")
+                        if strict:
+                            raise ValueError(f"{entry.path}: this link leads to a folder that it lies in")
+                        continue
                     pending.append((entry.path, f"{inner}{entry.name}/", (*above, own)))
                 elif entry.name.lower().endswith(SUFFIXES):
                     if not entry.is_file():
-                        raise ValueError(f"{entry.path}: expected an image, found no file")
+                        if strict:
+                            raise ValueError(f"{entry.path}: expected an image, found no file")
+                        continue
                     yield Found(f"{inner}{entry.name}", entry.stat().st_size)
 
 
@@ -233,7 +240,7 @@ def finds(path: Path) -> Sequence[Path]:
     """The folder itself, if there is an image in it or below."""
     if not path.is_dir():
         return []
-    return [path] if next(images_below(path), None) is not None else []
+    return [path] if next(images_below(path, strict=False), None) is not None else []
 
 
 FORMAT = Format("images", "a folder of images", finds, ImageFolder, needs="pillow")

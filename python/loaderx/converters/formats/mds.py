@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -46,9 +46,8 @@ class MdsShards:
         shard = next((shard for shard in self._shards if shard.samples), None)
         if shard is None:
             return None
-        value = split(sample_range(shard, None if shard.read_raw else shard.whole(self._checked), 0, 1), self._columns)[
-            column.name
-        ]
+        content = None if shard.read_raw else shard.whole(self._checked)
+        value = split(sample_range(shard, content, 0, 1), self._columns, {column.name})[column.name]
         code = int(value.values[0]) if len(value.values) else -1
         if code not in CODES:
             raise ValueError(
@@ -73,13 +72,13 @@ class MdsShards:
 
     def _block(self, shard: Shard, names: Sequence[str], first: int, stop: int, whole: bool) -> Block:
         content = shard.whole(self._checked) if whole else None
-        pieces = split(sample_range(shard, content, first, stop), self._columns)
+        wanted = [column for column in self._columns if self._specs[column.name].name in names]
+        samples = sample_range(shard, content, first, stop)
+        pieces = split(samples, self._columns, {column.name for column in wanted})
         block: Block = {}
-        for column in self._columns:
+        for column in wanted:
             spec = self._specs[column.name]
-            if spec.name in names:
-                where = partial(place_of, shard, first, column)
-                block[spec.name] = column.read(pieces[column.name], spec, where)
+            block[spec.name] = column.read(pieces[column.name], spec, partial(place_of, shard, first, column))
         return block
 
     def close(self) -> None:
@@ -115,8 +114,8 @@ def sample_range(shard: Shard, content: Array | None, first: int, stop: int) -> 
     return Samples(shard, first, content, offsets[first:stop] - low, offsets[first + 1 : stop + 1] - low)
 
 
-def split(samples: Samples, columns: Sequence[Column]) -> dict[str, Packed]:
-    """The bytes of each column. ValueError for a sample whose columns don't fill it."""
+def split(samples: Samples, columns: Sequence[Column], wanted: Container[str]) -> dict[str, Packed]:
+    """The bytes of each column that is wanted. ValueError for a sample whose columns don't fill it."""
     varying = [column for column in columns if column.size is None]
     head = 4 * len(varying)
     short = samples.ends - samples.starts < head
@@ -136,7 +135,7 @@ def split(samples: Samples, columns: Sequence[Column]) -> dict[str, Packed]:
         raise ValueError(
             f"{samples.shard.file}: sample {samples.first + int(wrong[0])}: its columns don't fill its bytes"
         )
-    return {name: gathered(samples.content, starts, size) for name, (starts, size) in places.items()}
+    return {name: gathered(samples.content, starts, size) for name, (starts, size) in places.items() if name in wanted}
 
 
 def place_of(shard: Shard, first: int, column: Column, at: int) -> str:
