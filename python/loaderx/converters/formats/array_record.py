@@ -109,6 +109,10 @@ class Reader:
         try:
             self._reader: Any = ArrayRecordReader(str(file))
             self._count = int(self._reader.num_records())
+            if not self._reader.ok():
+                # A damaged file has no records, and the reader says why only when it is closed.
+                self._reader.close()
+                raise ValueError("it can't be read")
         except Exception as error:  # it raises of several classes
             raise ValueError(f"{file}: expected an ArrayRecord file: {error}") from error
         each = GROWTH * file.stat().st_size // max(1, self._count)
