@@ -33,7 +33,7 @@ pub fn columns(
     wanted: &[(Vec<u8>, Kind)],
 ) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = wanted.iter().map(|(_, kind)| Column::new(*kind, starts.len())).collect();
-    for (record, message) in (base..).zip(records(bytes, starts, lengths)) {
+    for (record, message) in records(bytes, starts, lengths, base) {
         for column in &mut columns {
             column.counts.push(-1);
         }
@@ -49,18 +49,18 @@ pub fn columns(
     Ok(columns)
 }
 
-/// The bytes of each record.
+/// The bytes of each record, with its number.
 pub(crate) fn records<'a>(
     bytes: &'a [u8],
     starts: &'a [u64],
     lengths: &'a [u64],
-) -> impl Iterator<Item = Result<&'a [u8]>> {
-    starts.iter().zip(lengths).map(|(&start, &length)| {
-        let range = usize::try_from(start)
-            .ok()
-            .zip(start.checked_add(length).and_then(|end| usize::try_from(end).ok()));
+    base: u64,
+) -> impl Iterator<Item = (u64, Result<&'a [u8]>)> {
+    starts.iter().zip(lengths).enumerate().map(move |(at, (&start, &length))| {
+        let end = start.checked_add(length).and_then(|end| usize::try_from(end).ok());
+        let range = usize::try_from(start).ok().zip(end);
         let record = range.and_then(|(start, end)| bytes.get(start..end));
-        record.ok_or(Error::Places { length: bytes.len() })
+        (base.saturating_add(at as u64), record.ok_or(Error::Places { length: bytes.len() }))
     })
 }
 

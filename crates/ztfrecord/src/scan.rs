@@ -31,7 +31,7 @@ pub struct Seen {
 pub fn scan(bytes: &[u8], starts: &[u64], lengths: &[u64], base: u64) -> Result<Vec<Seen>> {
     let mut places: HashMap<&[u8], usize> = HashMap::new();
     let mut seen: Vec<Seen> = Vec::new();
-    for (record, message) in (base..).zip(records(bytes, starts, lengths)) {
+    for (record, message) in records(bytes, starts, lengths, base) {
         features(record, message?, |name, list| {
             let place = *places.entry(name).or_insert(seen.len());
             if place == seen.len() {

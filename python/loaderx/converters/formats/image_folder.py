@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from loaderx.arguments import integer
-from loaderx.converters.finding import hidden, natural
+from loaderx.converters.finding import natural_parts
 from loaderx.converters.formats.pieces import joined, steps
 from loaderx.converters.formats.ranges import read_range
 from loaderx.converters.source import CLASSES, TEXT, Array, Block, Format, Part, StreamSpec
@@ -59,7 +59,7 @@ class ImageFolder:
             raise ValueError(f"expected one folder of images, found {len(paths)} paths")
         self._root = paths[0]
         self._decoding = decoding(decode, size, mode, fit, on_error)
-        found = sorted(images_below(self._root), key=lambda image: natural(Path(image.path)))
+        found = sorted(images_below(self._root), key=lambda image: natural_parts(image.path.split("/")))
         self._names = [image.path for image in found]
         self._sizes = np.array([image.size for image in found], np.int64)
         self.files = [self._root / name for name in self._names]
@@ -141,7 +141,7 @@ def images_below(root: Path, strict: bool = True) -> Iterator[Found]:
         folder, inner, above = pending.pop()
         with os.scandir(folder) as entries:
             for entry in entries:
-                if hidden(Path(entry.name)):
+                if entry.name.startswith((".", "_")):
                     continue
                 if entry.is_dir():
                     own = identity(entry.path) if entry.is_symlink() else (entry.stat().st_dev, entry.inode())
@@ -167,7 +167,7 @@ def identity(path: str | Path) -> tuple[int, int]:
 def classes_of(root: Path, names: Sequence[str]) -> tuple[list[str] | None, Array]:
     """The folders in the folder that hold images, and which of them each image lies in. None where no image lies in one."""
     firsts = [name.partition("/")[0] if "/" in name else "" for name in names]
-    classes = sorted(set(firsts), key=lambda name: natural(Path(name)))
+    classes = sorted(set(firsts), key=lambda name: natural_parts([name]))
     if classes == [""]:
         return None, np.zeros(0, np.int64)
     if "" in classes:
