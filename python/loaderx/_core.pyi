@@ -255,6 +255,39 @@ def pad_packed(
 def pad_list(records: Sequence[npt.NDArray[Any] | bytes], dense: npt.NDArray[Any], fill: bytes, left: bool) -> None:
     """As `pad_packed`, of records as for `Store.append_list`."""
 
+def tfrecord_walk(
+    content: npt.NDArray[Any] | bytes, base: int, data: bool
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], int, int]:
+    """The TFRecords whose frames begin in `content`, the first at its first byte: (where data begins, its lengths, end, wanted).
+
+    `data`: a record must be complete, and its checksum is checked; False: its header will do. `end`: where the first other frame
+    begins, perhaps beyond `content`; `wanted`: how many bytes that takes, 0 if unknown. `base`: where `content` lies in its file, for
+    messages. ValueError for a wrong checksum.
+    """
+
+def scan_examples(
+    content: npt.NDArray[Any] | bytes,
+    starts: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.uint64],
+    base: int,
+) -> list[tuple[bytes, str | None, int, int, int, int]]:
+    """The features of the tf.train.Examples in `content`: (name, kind, records that have it, fewest values, most values, first record).
+
+    Record i is called base + i. The kind is "bytes", "float" or "int64"; None where no record has a list. ValueError for what is no Example.
+    """
+
+def parse_examples(
+    content: npt.NDArray[Any] | bytes,
+    starts: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.uint64],
+    base: int,
+    wanted: Sequence[tuple[bytes, str]],
+) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[np.int64] | None]]:
+    """Of each feature (name, kind): how many values each record has, -1 where it has none; all values; for bytes the length of each value.
+
+    ValueError for what is no Example, or a feature of another kind.
+    """
+
 def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64], target: int) -> bytes:
     """Train a zstd dictionary of at most `target` bytes from concatenated samples."""
 

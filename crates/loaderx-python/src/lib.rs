@@ -22,6 +22,7 @@ mod rows;
 mod sampler;
 mod shapes;
 mod store;
+mod tfrecord;
 mod view;
 
 use pyo3::prelude::*;
@@ -56,6 +57,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(shapes::rows_of, module)?)?;
     module.add_function(wrap_pyfunction!(padding::pad_packed, module)?)?;
     module.add_function(wrap_pyfunction!(padding::pad_list, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::tfrecord_walk, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::scan_examples, module)?)?;
+    module.add_function(wrap_pyfunction!(tfrecord::parse_examples, module)?)?;
     // PyO3 keeps a list of what was added; the stub has none.
     module.delattr("__all__")
 }

@@ -33,6 +33,7 @@ mod verify;
 mod view;
 
 pub use append::Records;
+pub use checksum::crc32c;
 pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, Frames, Places, build_dict};
 pub use create::{read_file, replace_file};
 pub use error::{Error, Result};

@@ -21,9 +21,18 @@ MODULES = (
     "zarr",
     "lance",
     "csv",
+    "webdataset",
+    "tfrecord",
+    "image_folder",
+    "mds",
+    "lmdb",
+    "array_record",
     "loaderx2",
 )
 """The modules of `formats/`."""
+
+
+DIGITS = re.compile(r"([0-9]+)")
 
 
 def formats() -> dict[str, Format]:
@@ -120,5 +129,10 @@ def hidden(path: Path) -> bool:
 
 def natural(path: Path) -> list[Any]:
     """A key that sorts `part-2` before `part-10`."""
-    pieces = [re.split(r"([0-9]+)", part) for part in path.parts]
+    return natural_parts(path.parts)
+
+
+def natural_parts(parts: Sequence[str]) -> list[Any]:
+    """As `natural`, of the names that a path is made of."""
+    pieces = [DIGITS.split(part) for part in parts]
     return [[int(piece) if at % 2 else piece for at, piece in enumerate(part)] for part in pieces]

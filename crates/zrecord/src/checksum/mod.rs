@@ -12,7 +12,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::copy::{Stores, copy};
 
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+/// The CRC-32C of bytes.
+pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_pair(bytes, &[])
 }
 

@@ -32,6 +32,11 @@ class Header:
     """The bytes of the header itself."""
 
     @property
+    def bytes(self) -> int:
+        """The bytes of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
     def item_shape(self) -> tuple[int, ...]:
         """The shape of a record."""
         return self.shape[1:]
@@ -47,8 +52,11 @@ class Header:
         return max(1, PART_BYTES // max(1, self.item_bytes))
 
 
-def header_of(stream: IO[bytes], where: str) -> Header:
-    """Read the header at the beginning of a stream. ValueError where it is none, or of an array that no stream can hold."""
+def header_of(stream: IO[bytes], where: str, scalars: bool = False) -> Header:
+    """Read the header at the beginning of a stream. ValueError where it is none, or of an array that no stream can hold.
+
+    `scalars`: shape () will do.
+    """
     start = stream.read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise ValueError(f"{where}: expected an array in NumPy's format, found other bytes at its beginning")
@@ -69,7 +77,7 @@ def header_of(stream: IO[bytes], where: str) -> Header:
         raise ValueError(f"{where}: a header that can't be understood: {error}") from error
     if not (isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape) and type(fortran) is bool):
         raise ValueError(f"{where}: a header with shape {shape!r} and fortran_order {fortran!r}")
-    if not shape:
+    if not shape and not scalars:
         raise ValueError(f"{where}: expected an array with an axis of records, found shape ()")
     try:
         return Header(storable(dtype), shape, fortran, 8 + width + length)
