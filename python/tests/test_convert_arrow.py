@@ -284,3 +284,19 @@ def test_damage(memory: Path, form: str) -> None:
     for name in damaged(path, [*cuts(content, 60), *flips(content, 400)]):
         caught += says_where(path, name)
     assert caught > 60
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_list_views_that_overlap(large: bool) -> None:
+    """Lists that lie in any order, twice, or with gaps between them; what no list has may be null."""
+    kind = pa.LargeListViewArray if large else pa.ListViewArray
+    offsets = pa.array([4, 0, 1, 0, 4], pa.int64() if large else pa.int32())
+    sizes = pa.array([2, 3, 0, 1, 1], offsets.type)
+    values = pa.array([10, 11, 12, None, 14, 15], pa.int16())
+    views = pa.table({"x": kind.from_arrays(offsets, sizes, values)})
+    wanted = [[14, 15], [10, 11, 12], [], [10], [14]]
+    assert all_same(read_all(views)["x"], [np.array(one, np.int16) for one in wanted])
+    assert all_same(read_all(views.slice(1, 3))["x"], [np.array(one, np.int16) for one in wanted[1:4]])
+    nulls = kind.from_arrays(offsets, pa.array([2, 3, 0, 1, 1], offsets.type), pa.array([10, 11, None, 0, 1, 2]))
+    with pytest.raises(ValueError, match="column 'x', record 1: a null inside of it"):
+        read_all(pa.table({"x": nulls}))

@@ -18,6 +18,7 @@ from converting import (
     says_where,
     selects,
     small_parts,
+    source_of,
     texts,
     writes_nothing,
 )
@@ -102,6 +103,9 @@ def test_parts_end_with_chunks(memory: Path, monkeypatch: pytest.MonkeyPatch) ->
     done: list[int] = []
     convert(memory / "in.h5", memory / "out", progress=lambda count, total: done.append(count))
     assert done == [0, 16, 32, 48, 64, 80, 96, 100]
+    with source_of(memory / "in.h5") as source:
+        sizes = [len(part()["x"]) for part in source.parts(5, ["x"])]
+    assert sizes == [11, 16, 16, 16, 16, 16, 4]
 
 
 def test_what_is_refused(memory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_arrow_and_back(memory: Path, root: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("way", ["parquet", "feather"])
 def test_files_and_back(memory: Path, root: Path, way: str) -> None:
+    needed("pyarrow")
     table = to_arrow(MSDataset(root))
     path = memory / f"in.{way}"
     if way == "parquet":
@@ -191,6 +193,16 @@ def test_what_is_refused(memory: Path, root: Path) -> None:
         ragged.append([b"ok", b"\xff"])
         with pytest.raises(ValueError, match="record 1: it is said to be text, and is no UTF-8"):
             to_arrow(ragged)
+
+
+def test_without_the_packages(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyarrow", "datasets"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with MSDataset(root) as ds:
+        with pytest.raises(ImportError, match="to_arrow needs the package pyarrow: pip install pyarrow"):
+            to_arrow(ds)
+        with pytest.raises(ImportError, match="to_hf needs the package datasets: pip install datasets"):
+            to_hf(ds)
 
 
 def test_notes_that_lie(memory: Path) -> None:

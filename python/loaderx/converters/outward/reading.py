@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,14 @@ from loaderx.dataset.streams import Stream
 
 FIRST_ROWS = 64
 GROWTH = 4
+
+
+def package(name: str, who: str) -> Any:
+    """The module of a package. ImportError that names it where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{who} needs the package {name}: pip install {name} ({error})", name=name) from error
 
 
 def streams_of(ds: Any, columns: Sequence[str] | None) -> dict[str, Stream]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from loaderx.converters.arrow.notes import KEY, note
 from loaderx.converters.outward.arrow_types import Column
-from loaderx.converters.outward.reading import batches, streams_of
+from loaderx.converters.outward.reading import batches, package, streams_of
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.streams import Stream
 
@@ -34,8 +34,7 @@ def to_arrow(
         ValueError: no such streams; ragged records whose shapes differ in more than their first dimension; text that is no UTF-8.
         ZrecordError, OSError: the store can't be read.
     """
-    import pyarrow as pa
-
+    pa = package("pyarrow", "to_arrow")
     schema, found = described(streams_of(ds, columns))
     if reader:
         return pa.RecordBatchReader.from_batches(schema, found)

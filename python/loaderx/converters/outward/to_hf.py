@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderx.converters.outward.reading import streams_of
+from loaderx.converters.outward.reading import package, streams_of
 from loaderx.converters.outward.to_arrow import described
 from loaderx.converters.source import CLASSES
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
@@ -36,8 +36,7 @@ def to_hf(
         TypeError, ValueError: as for `to_arrow`, and for a dtype that Hugging Face's features don't have.
         ZrecordError, OSError: the store can't be read, or the file not be written.
     """
-    import datasets
-    import pyarrow as pa
+    datasets, pa = package("datasets", "to_hf"), package("pyarrow", "to_hf")
 
     streams = streams_of(ds, columns)
     schema, batches = described(streams)
