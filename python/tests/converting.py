@@ -16,7 +16,7 @@ from loaderx.converters import Conversion, convert
 from loaderx.converters.blocks import checked_length
 from loaderx.converters.encoding import chosen
 from loaderx.converters.finding import found, opened
-from loaderx.converters.source import ITSELF, Block, Source, length_of, refused_by
+from loaderx.converters.source import ITSELF, Block, Source, refused_by
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.streams import KINDS
@@ -140,7 +140,7 @@ def begins_everywhere(src: Any, most: int = 40, format: str | None = None, **opt
         names = [spec.name for spec in source.streams]
         whole = records_from(source, 0, names)
         count = len(next(iter(whole.values())))
-        assert length_of(source) in (None, count)
+        assert source.records in (None, count)
         for start in spread(range(count + 1), most):
             rest = records_from(source, start, names)
             for name in names:

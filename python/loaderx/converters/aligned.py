@@ -70,7 +70,9 @@ class AlignedSource:
         self.streams = [replace(column.spec, name=name) for name, column in first.items()]
         self.refused = {} if only is not None else {name.replace("/", "."): why for name, why in refused.items()}
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(self._rows)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

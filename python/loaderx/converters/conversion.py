@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loaderx.converters.encoding import Chosen, Encoding
-from loaderx.converters.source import Format, Source, StreamSpec, length_of
+from loaderx.converters.source import Format, Source, StreamSpec
 from loaderx.dataset.dtypes import described
 
 
@@ -44,7 +44,7 @@ class Conversion:
     ) -> Conversion:
         """What will be done."""
         codecs = {name: one.codec for name, one in encodings.items()}
-        return cls(form.name, form.title, source.files, path, chosen.specs, codecs, length_of(source), resumed)
+        return cls(form.name, form.title, source.files, path, chosen.specs, codecs, source.records, resumed)
 
     def done(self, records: int, resumed: int) -> Conversion:
         """The same, once it is done."""

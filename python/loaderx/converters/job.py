@@ -10,7 +10,7 @@ from typing import Any
 
 from loaderx._core import read_small_file, replace_file
 from loaderx.converters.encoding import Chosen, Encoding
-from loaderx.converters.source import Source, length_of
+from loaderx.converters.source import Source
 from loaderx.dataset.spelling import spelled
 from loaderx.zrecord import ZrecordError
 
@@ -26,7 +26,7 @@ def described(
         "version": VERSION,
         "format": form,
         "files": fingerprint(source.files),
-        "length": length_of(source),
+        "length": source.records,
         "streams": [
             [
                 spec.name,

@@ -11,7 +11,7 @@ from loaderx.arguments import add_note
 from loaderx.converters.ahead import ahead
 from loaderx.converters.blocks import checked_length, first_difference
 from loaderx.converters.encoding import Chosen, Encoding
-from loaderx.converters.source import Block, Source, length_of
+from loaderx.converters.source import Block, Source
 from loaderx.converters.writing import Written
 from loaderx.zrecord import CorruptStoreError, ZrecordError
 
@@ -35,7 +35,7 @@ class Run:
         self._directory, self._workers = directory, workers
         self._told = progress or (lambda done, total: None)
         self._phases = phases
-        self._total = length_of(source)
+        self._total = source.records
 
     def _progress(self, done: int) -> None:
         """Tell how many records were written and compared, of as many as that will be."""

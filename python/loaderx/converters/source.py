@@ -65,8 +65,9 @@ class Source(Protocol):
     def files(self) -> Sequence[Path]:
         """The files that it reads; where one of them changes, a conversion doesn't go on. Empty for what is in memory."""
 
-    def __len__(self) -> int:
-        """The number of records. -1 where only reading everything tells."""
+    @property
+    def records(self) -> int | None:
+        """The number of records; None where only reading everything tells."""
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """The records from `start` on, in order, of the streams `names`. The iterator itself does little: parts do the work."""
@@ -82,12 +83,6 @@ def refused_by(source: Source) -> Mapping[str, str]:
     """
     refused: Mapping[str, str] = getattr(source, "refused", {})
     return refused
-
-
-def length_of(source: Source) -> int | None:
-    """The number of records; None where only reading everything tells. `len` itself takes no -1."""
-    length = source.__len__()
-    return None if length < 0 else length
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def length_of(store: Path) -> int:
 
 @contextmanager
 def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iterator[Path]:
-    """The directory to write in. If all goes well, it becomes `path`; else it stays, to go on from.
+    """The directory to write in. If all goes well, it becomes `path`; else it stays, to go on from, once there are records in it.
 
     FileExistsError if there is something at `path`; ValueError for what is left of another conversion, unless `restart` removes it.
     """
@@ -58,7 +58,12 @@ def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iter
     if restart and directory.exists():
         shutil.rmtree(directory)
     begin(directory, path, description)
-    yield directory / NEW
+    try:
+        yield directory / NEW
+    except BaseException:
+        if not left_over(path, description):
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
     sync_directory(directory / NEW)
     (directory / NEW).rename(path)
     sync_directory(directory.parent)

@@ -44,7 +44,9 @@ class TableSource:
         self.refused = {name: where + why for name, why in refused.items()}
         self.streams = [column.spec for column in self._columns.values()]
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(piece.rows for piece in self._pieces)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

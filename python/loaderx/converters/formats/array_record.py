@@ -76,7 +76,9 @@ class ArrayRecords:
             raise ValueError(f"{self.files[0]}: its records have no features; examples=False takes them as they are")
         return features
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(map(len, self._readers))
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

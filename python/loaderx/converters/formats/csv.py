@@ -62,7 +62,7 @@ class CsvFiles:
     def _walked(self, file: Path) -> Iterator[Range]:
         """Look at all rows of a file."""
         walk = Walk(file, self._dialect)
-        first = len(self)
+        first = self.records
         for place, rows in walk.blocks():
             self._begin(file, walk.header, rows)
             equally_wide(rows, len(self._names), file, first)
@@ -117,7 +117,9 @@ class CsvFiles:
                     f"stream {name + VALID!r}" + (", or nulls='nan'" if dtype.kind in "fmM" else "")
                 )
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(place.rows for _, ranges in self._ranges for place in ranges)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

@@ -86,12 +86,14 @@ class ImageFolder:
             )
         yield StreamSpec(PATH, "ragged", np.dtype(np.uint8), None, "names of files in the folder", TEXT)
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return len(self._names)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """Some files each."""
-        sizes = np.zeros(len(self), np.int64)
+        sizes = np.zeros(self.records, np.int64)
         if IMAGE in names or VALID in names:
             sizes = self._sizes.copy()
             if self._decoding is not None:

@@ -77,7 +77,9 @@ class LmdbEnvironment:
                 f"{self.files[0]}: this environment holds databases of names: give database=, one of {names}"
             )
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return self._count
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

@@ -39,13 +39,15 @@ class Containers:
         self.streams = [specified(name, container) for name, container in self._containers.items()]
         self.files = [file for container in self._containers.values() for file in container.files]
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return self._length
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """About as many bytes as a part has, of all streams together."""
         containers = {name: self._containers[name] for name in names}
-        for first, stop in windows(start, len(self)):
+        for first, stop in windows(start, self.records):
             tables = {name: container.entries(first, stop) for name, container in containers.items()}
             sizes = [np.maximum(table["stored"], table["length"]).astype(np.int64) for table in tables.values()]
             for begin, end in cut(np.sum(sizes, axis=0), PART_BYTES):

@@ -55,7 +55,9 @@ class MdsShards:
             )
         return np.dtype(CODES[code])
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(shard.samples for shard in self._shards)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

@@ -28,7 +28,9 @@ class NpyFiles:
                 )
         self.streams = [StreamSpec(ITSELF, "dense", first.dtype, first.item_shape)]
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(map(len, self._arrays))
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:

@@ -70,9 +70,11 @@ class TFRecords:
         with ThreadPoolExecutor(processors(), thread_name_prefix="loaderx-convert") as pool:
             return list(pool.map(surveyed, self.files, self._how))
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int | None:
+        """The number of records; None where a first pass would have to find it."""
         counts = [None if found is None else sum(one.records for one in found) for found in self._stretches]
-        return -1 if None in counts else sum(count for count in counts if count is not None)
+        return None if None in counts else sum(count for count in counts if count is not None)
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """Neighbouring records of one file; what is compressed is inflated by the iterator."""

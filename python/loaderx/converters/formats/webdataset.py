@@ -59,7 +59,9 @@ class Shards:
             if field.missing and self._nulls == "mask":
                 yield valid_spec(field.spec.name, f"which samples have {field.name!r}")
 
-    def __len__(self) -> int:
+    @property
+    def records(self) -> int:
+        """The number of records."""
         return sum(map(len, self._shards))
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
