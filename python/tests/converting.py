@@ -173,8 +173,7 @@ def records_from(source: Source, start: int, names: Sequence[str]) -> dict[str, 
 def listed(block: Block) -> dict[str, list[Array]]:
     """Each stream's records one by one, without a step that the product has too."""
     return {
-        name: unpacked(values) if isinstance(values, Packed) else [np.asarray(value) for value in values]
-        for name, values in block.items()
+        name: unpacked(values) if isinstance(values, Packed) else separate(values) for name, values in block.items()
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from loaderx.converters.source import Array, Block, Values
@@ -41,12 +43,12 @@ def same(one: Array, other: Array) -> bool:
 
 
 def records(values: Values) -> list[Array]:
-    """The records one by one."""
+    """The records one by one. Views: a scalar of NumPy would lose its byte order, and what lies between fields."""
     if isinstance(values, Packed):
-        parts = np.split(values.values, values.offsets[1:-1])
-        return (
-            parts
-            if values.shapes is None
-            else [part.reshape(shape) for part, shape in zip(parts, values.shapes, strict=True)]
-        )
-    return list(values)
+        ends = itertools.pairwise(values.offsets.tolist())
+        parts = [values.values[start:end] for start, end in ends]
+        shapes = values.shapes
+        return parts if shapes is None else [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+    if isinstance(values, list):
+        return values
+    return [values[at : at + 1].reshape(values.shape[1:]) for at in range(len(values))]

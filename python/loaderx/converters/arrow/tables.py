@@ -19,8 +19,8 @@ class Piece(Protocol):
     """Rows that lie together, such as a row group."""
 
     @property
-    def rows(self) -> int:
-        """How many. -1 where only reading tells; then it is the only piece."""
+    def rows(self) -> int | None:
+        """How many. None where only reading tells; then it is the only piece."""
 
     @property
     def where(self) -> str:
@@ -45,20 +45,21 @@ class TableSource:
         self.streams = [column.spec for column in self._columns.values()]
 
     @property
-    def records(self) -> int:
-        """The number of records."""
-        return sum(piece.rows for piece in self._pieces)
+    def records(self) -> int | None:
+        """The number of records; None where a piece doesn't know its own."""
+        known = [piece.rows for piece in self._pieces if piece.rows is not None]
+        return sum(known) if len(known) == len(self._pieces) else None
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """Piece after piece."""
         wanted = list(dict.fromkeys(self._columns[name].path[0] for name in names))
         before = 0
         for piece in self._pieces:
-            if piece.rows < 0 or start < before + piece.rows:
+            if piece.rows is None or start < before + piece.rows:
                 with arrow_errors(piece.where):
                     for first, read in piece.reads(max(0, start - before), wanted):
                         yield partial(self._block, read, names, before + first, piece.where)
-            before += piece.rows
+            before += piece.rows or 0  # one that doesn't know is the only one
 
     def _block(self, read: Read, names: Sequence[str], first: int, where: str) -> Block:
         with arrow_errors(where):
@@ -133,7 +134,7 @@ class Sequential:
 
     where = ""
 
-    def __init__(self, batches: Callable[[Sequence[str]], Iterator[Any]], rows: int = -1) -> None:
+    def __init__(self, batches: Callable[[Sequence[str]], Iterator[Any]], rows: int | None = None) -> None:
         self.rows = rows
         self._batches = batches
 
