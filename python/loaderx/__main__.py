@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from loaderx import ZrecordError, __version__
 from loaderx.commands import ALL
-from loaderx.commands.progress import Progress
+from loaderx.progress import ProgressLine
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for command in ALL:
         command.add(commands)
     options = parser.parse_args(arguments)
-    progress = None if options.quiet else Progress()
+    progress = None if options.quiet else ProgressLine()
     try:
         options.run(options, progress)
     except (OSError, ImportError, TypeError, ValueError, IndexError, ZrecordError) as error:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop(progress, getattr(options, "interrupted", "interrupted; nothing is left of what was begun"))
 
 
-def stop(progress: Progress | None, reason: str) -> None:
+def stop(progress: ProgressLine | None, reason: str) -> None:
     """SystemExit that tells the reason."""
     if progress:
         progress.end()

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.stores import check, unpacked
-from loaderx import split
+from loaderx import progress, split
 from loaderx.__main__ import main
-from loaderx.commands import progress
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from support import images, run_python
@@ -152,8 +151,8 @@ def test_mistakes_are_messages(store: Path, monkeypatch: pytest.MonkeyPatch, arg
 
 
 def test_an_interrupt(store: Path, tmp_path: Path) -> None:
-    code = "import signal, sys; from loaderx.__main__ import main; from loaderx.commands.progress import Progress;"
-    code += "Progress.__call__ = lambda *_: signal.raise_signal(signal.SIGINT);"
+    code = "import signal, sys; from loaderx.__main__ import main; from loaderx.progress import ProgressLine;"
+    code += "ProgressLine.__call__ = lambda *_: signal.raise_signal(signal.SIGINT);"
     code += "signal.signal(signal.SIGINT, signal.default_int_handler); main(sys.argv[1:])"
     done = run_python(code, "recode", str(store), str(tmp_path / "dst"))
     assert (done.returncode, done.stderr) == (1, "loaderx: interrupted; nothing is left of what was begun\n")
@@ -164,7 +163,7 @@ def test_a_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     clock = iter([0.0, 0.0, 6.0, 12.0, 20.0])
     monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
-    shown = progress.Progress()
+    shown = progress.ProgressLine()
     for done in (0, 600, 601, 1200, 2000):
         shown(done, 2000)
     assert capsys.readouterr().err.replace("\x1b[K", "").split("\r") == [

@@ -339,3 +339,20 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         tracemalloc.stop()
     with DenseDataset(tmp_path / "out") as ds:
         assert len(ds) == 256
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_progress_as_a_line(tmp_path: Path, numbers: str, check: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    convert({numbers}, tmp_path / "out", progress=True, check=check)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "writing:   0 %"
+    assert lines[-1] == ("comparing: 100 %" if check else "writing: 100 %")
+
+
+def test_what_is_refused_before_its_first_record_leaves_nothing(tmp_path: Path, numbers: str) -> None:
+    def refuse(done: int, total: int | None) -> None:
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        convert({numbers}, tmp_path / "out", progress=refuse)
+    assert list(tmp_path.iterdir()) == []

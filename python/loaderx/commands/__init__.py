@@ -1,7 +1,7 @@
 """The commands of `loaderx`, one a file: `add` tells the parser about it, `run` does it.
 
 - `options.py`: the options that several have. `rewriting.py`: what those share that write stores anew.
-- `progress.py`: the line that tells how far it is. `shown.py`: stores in a few words.
+- `shown.py`: stores in a few words.
 """
 
 from loaderx.commands import concat, convert, export, migrate, recode, select, split

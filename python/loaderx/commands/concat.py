@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from loaderx.commands.options import Commands
-from loaderx.commands.progress import Progress
 from loaderx.commands.rewriting import add_rewriting, keywords, tell
+from loaderx.progress import ProgressLine
 from loaderx.rewriting import concat
 
 
@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Concatenate, and say what came of it."""
     done = concat(options.src, options.dst, **keywords(options, progress))
     if progress:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from loaderx.commands.options import Commands, add_quiet
-from loaderx.commands.progress import Progress
 from loaderx.converters import convert
 from loaderx.converters.finding import formats
+from loaderx.progress import ProgressLine
 from loaderx.zrecord import CODECS
 
 INTERRUPTED = "interrupted; what was converted so far is kept, and the same command goes on from there"
@@ -82,7 +82,7 @@ def option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Convert, and say what came of it."""
     if progress:
         progress.phases = ("writing", "comparing") if options.check else ("writing",)

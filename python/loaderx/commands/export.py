@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from loaderx.commands.options import Commands, add_encoding, add_quiet
-from loaderx.commands.progress import Progress
 from loaderx.commands.shown import described
 from loaderx.generations import export
 from loaderx.generations.exporting import FORMATS
+from loaderx.progress import ProgressLine
 
 
 def add(commands: Commands) -> None:
@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Export, and say what came of it."""
     export(options.store, options.path, options.format, codec=options.codec, level=options.level, progress=progress)
     if progress:

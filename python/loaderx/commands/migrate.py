@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from loaderx.commands.options import Commands, add_encoding, add_quiet
-from loaderx.commands.progress import Progress
 from loaderx.commands.shown import described
 from loaderx.generations import migrate
+from loaderx.progress import ProgressLine
 
 
 def add(commands: Commands) -> None:
@@ -32,7 +32,7 @@ def shape(text: str) -> tuple[int, ...]:
     return tuple(int(dim) for dim in text.split(",") if dim.strip())
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Migrate, and say what came of it."""
     migrate(
         options.old,

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from loaderx.commands.options import Commands
-from loaderx.commands.progress import Progress
 from loaderx.commands.rewriting import add_rewriting, keywords, tell
+from loaderx.progress import ProgressLine
 from loaderx.rewriting import recode
 
 
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Recode, and say what came of it."""
     done = recode(options.src, options.dst, **keywords(options, progress))
     if progress:

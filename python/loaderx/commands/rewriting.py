@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from loaderx.commands.options import add_encoding, add_quiet
-from loaderx.commands.progress import Progress
 from loaderx.commands.shown import described
 from loaderx.dataset.tiers import DICT_TIERS
+from loaderx.progress import ProgressLine
 from loaderx.rewriting import Rewritten
 
 INDEX = (
@@ -30,7 +30,7 @@ def add_rewriting(parser: argparse.ArgumentParser) -> None:
     add_quiet(parser)
 
 
-def keywords(options: argparse.Namespace, progress: Progress | None) -> dict[str, Any]:
+def keywords(options: argparse.Namespace, progress: ProgressLine | None) -> dict[str, Any]:
     """What the functions take."""
     if progress and options.no_compare:
         progress.phases = ("writing",)

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from loaderx.commands.options import Commands
-from loaderx.commands.progress import Progress
 from loaderx.commands.rewriting import INDEX, add_rewriting, index_of, keywords, tell
+from loaderx.progress import ProgressLine
 from loaderx.rewriting import select
 
 
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Select, and say what came of it."""
     done = select(options.src, options.dst, index_of(options.index), **keywords(options, progress))
     if progress:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from loaderx.commands.options import Commands
-from loaderx.commands.progress import Progress
 from loaderx.commands.rewriting import INDEX, add_rewriting, index_of, keywords, tell
+from loaderx.progress import ProgressLine
 from loaderx.rewriting import split
 
 
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, progress: Progress | None) -> None:
+def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Split, and say what came of it."""
     parts = parts_of(options.parts)
     done = split(options.src, options.dst, parts, options.seed, not options.no_shuffle, **keywords(options, progress))

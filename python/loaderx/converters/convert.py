@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from loaderx.converters.finding import found, opened
 from loaderx.converters.running import Progress, Run
 from loaderx.converters.source import refused_by
 from loaderx.converters.writing import left_over, under_way
+from loaderx.progress import ProgressLine
 from loaderx.zrecord import PathLike
 
 
@@ -31,7 +32,7 @@ def convert(
     check: bool = False,
     restart: bool = False,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **options: Any,
 ) -> Conversion:
     """Convert files of another format, or data of another library, to a store or to a directory of streams.
@@ -57,7 +58,7 @@ def convert(
         restart: begin anew where a conversion to `dst` was cut, instead of going on with it.
         workers: threads that read. None: as many as this process may use processors.
         progress: called with (done, total) now and then: each record counts when it was written, and with `check` once more when it was
-            compared; `total` is None where only reading everything tells.
+            compared; `total` is None where only reading everything tells. True: a line on stderr that tells it.
         options: those of the format.
 
     Returns:
@@ -82,13 +83,26 @@ def convert(
         conversion = Conversion.planned(form, source, path, chosen, encodings, left_over(path, description))
         if dry_run:
             return conversion
-        with under_way(path, description, restart) as directory:
-            run = Run(source, chosen, encodings, directory, threads, progress, 1 + check)
+        with under_way(path, description, restart) as directory, told(progress, check) as tell:
+            run = Run(source, chosen, encodings, directory, threads, tell, 1 + check)
             records, resumed = run.write()
             if check:
                 run.compare()
             job.unchanged(description, source)
         return conversion.done(records, resumed)
+
+
+@contextmanager
+def told(progress: Progress | bool | None, check: bool) -> Iterator[Progress | None]:
+    """What is told how far it is. A line of our own ends when this does, also where it fails."""
+    if progress is not True:
+        yield progress or None
+        return
+    line = ProgressLine(("writing", "comparing") if check else ("writing",))
+    try:
+        yield line
+    finally:
+        line.end()
 
 
 def processors() -> int:

@@ -1,4 +1,4 @@
-"""How far a command is."""
+"""The line that tells how far it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLEAR = "\x1b[K"
 """Clears what an earlier, longer line left."""
 
 
-class Progress:
+class ProgressLine:
     """A line that is written over, or a line for each tenth where the output is no terminal.
 
     Where nobody knows how many records there are, it tells how many are done; on no terminal, each time that these are twice as many.
