@@ -36,11 +36,11 @@ def left_over(path: Path, description: Mapping[str, Any]) -> int:
     new = directory / NEW
     with suppress(OSError, ZrecordError):
         stores = [new] if Store.exists(new) else [new / name for name in found(new)]
-        return min((length_of(store) for store in stores), default=0)
+        return min((records_in(store) for store in stores), default=0)
     return 0
 
 
-def length_of(store: Path) -> int:
+def records_in(store: Path) -> int:
     """The number of records of a store."""
     with Zrecord(store, read_only=True) as opened:
         return len(opened)
