@@ -76,7 +76,7 @@ test-converters: build $(CONVERTERS)/.made ## converters, on files of the packag
 
 # The oldest NumPy that is supported has no wheels for Python 3.13 and newer.
 OLD_NUMPY := build/old-numpy
-OLD_NUMPY_TESTS := $(addprefix python/tests/test_,convert.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
+OLD_NUMPY_TESTS := $(addprefix python/tests/test_,from_arrays.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
 	index.py interchange.py ragged.py schema.py)
 .PHONY: test-old-numpy
 test-old-numpy: build ## dtypes and datasets under NumPy 1.26, in an environment of its own

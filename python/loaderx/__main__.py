@@ -22,9 +22,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         options.run(options, progress)
     except (OSError, ImportError, TypeError, ValueError, IndexError, ZrecordError) as error:
-        stop(progress, str(error))
+        stop(progress, told(error))
     except KeyboardInterrupt:
         stop(progress, getattr(options, "interrupted", "interrupted; nothing is left of what was begun"))
+
+
+def told(error: BaseException) -> str:
+    """The message of an error; of the system's without its number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def stop(progress: ProgressLine | None, reason: str) -> None:

@@ -70,6 +70,8 @@ def test_errors_are_messages(old: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("loaderx: ")
     assert "Traceback" not in done.stderr
+    assert "Errno" not in done.stderr
+    assert done.stderr.startswith(f"loaderx: {tmp_path}: there is something already")
     done = run("migrate", tmp_path / "nothing", tmp_path / "new")
     assert (done.returncode, done.stdout) == (1, "")
     assert run("migrate").returncode == 2

@@ -29,6 +29,7 @@ from converting import (
     stored,
     writes_nothing,
 )
+from fixtures.stores import unpacked
 from loaderx.converters import convert
 from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
 from loaderx.dataset import DenseDataset, MSDataset, Packed
@@ -283,6 +284,10 @@ def test_what_can_not_be_converted(tmp_path: Path, npy: Path, numbers: str) -> N
         convert(tmp_path / "empty", tmp_path / "out")
     with pytest.raises(ValueError, match=r"this builtins\.int: found nothing"):
         convert(7, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"this numpy\.ndarray: an array in memory is written by loaderx\.from_numpy"):
+        convert(np.zeros(3), tmp_path / "out")
+    with pytest.raises(ValueError, match=r"expected .*, all of one format"):
+        convert([tmp_path / "empty", npy], tmp_path / "out")
     with pytest.raises(ValueError, match="format: expected one of npy, .*found 'nyp'"):
         convert(npy, tmp_path / "out", format="nyp")
     with pytest.raises(TypeError, match="NumPy .npy has no option colour: it has none"):
@@ -292,6 +297,16 @@ def test_what_can_not_be_converted(tmp_path: Path, npy: Path, numbers: str) -> N
     with pytest.raises(ValueError, match="workers"):
         convert(npy, tmp_path / "out", workers=0)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", npy]
+
+
+def test_stores_need_no_conversion(tmp_path: Path, npy: Path) -> None:
+    convert(npy, tmp_path / "all" / "store")
+    for path in (tmp_path / "all" / "store", tmp_path / "all"):
+        with pytest.raises(ValueError, match=r"a store of loaderx needs no conversion; loaderx\.recode"):
+            convert(path, tmp_path / "out")
+    older = unpacked("0.9.11", tmp_path / "older", "images-zstd") / "images-zstd"
+    with pytest.raises(ZrecordError, match=r"loaderx\.migrate"):
+        convert(older, tmp_path / "out")
 
 
 def test_a_record_that_can_not_be_stored(tmp_path: Path, numbers: str, monkeypatch: pytest.MonkeyPatch) -> None:

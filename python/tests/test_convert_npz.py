@@ -123,6 +123,8 @@ def test_what_is_refused(memory: Path) -> None:
             convert(memory / "in.npz", memory / "out", streams=[name])
     assert list(converted(memory / "in.npz", memory / "out", only=["x"])) == ["x"]
     np.savez(memory / "in.npz", x=np.arange(3), y=np.arange(4))
+    with pytest.raises(TypeError, match=r"only: expected a list of paths, such as \['x'\], found 'x'"):
+        convert(memory / "in.npz", memory / "out2", only="x")
     with pytest.raises(ValueError, match=r"expected arrays of one length, found \{'x': 3, 'y': 4\}; give only="):
         convert(memory / "in.npz", memory / "none")
     np.savez(memory / "in.npz")

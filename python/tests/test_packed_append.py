@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from loaderx import from_iterator, pad
 from loaderx.dataset import MSDataset, Packed, RaggedDataset
-from loaderx.utils import convert
+from loaderx.utils import arrays
 from support import CODECS, Array, all_same, contents, unchanged
 
 
@@ -264,7 +264,7 @@ def test_from_iterator_in_blocks_of_any_size(
     records = [np.arange(size**rank, dtype=np.int32).reshape((size,) * rank) for size, rank in forms]
     folder = tmp_path_factory.mktemp("blocks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convert, "PACKED_BYTES", limit)
+        patch.setattr(arrays, "PACKED_BYTES", limit)
         # Every second one has to be made an array of first.
         given = (record if i % 2 else record.astype(">i4") for i, record in enumerate(records))
         assert from_iterator(folder / "ds", given, np.int32) == len(records)

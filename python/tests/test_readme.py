@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/dtypes.md", "docs/loader.md", "docs/stores.md"]
+PAGES = ["README.md", "docs/convert.md", "docs/dtypes.md", "docs/loader.md", "docs/stores.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from loaderx.commands.options import Commands, add_quiet
 from loaderx.converters import convert
 from loaderx.converters.finding import formats
+from loaderx.converters.source import Format
 from loaderx.progress import ProgressLine
 from loaderx.zrecord import CODECS
 
@@ -24,12 +25,14 @@ def add(commands: Commands) -> None:
         help="convert files of another format to a store",
         description="Convert files of another format to a store, or to a folder of streams. A conversion that is cut goes on when the same "
         "command is given again.",
-        epilog="formats:\n" + "\n".join(f"  {form.name:<14} {form.title}" for form in known),
+        epilog="formats:\n" + "\n".join(f"  {form.name:<14} {form.title}{needing(form)}" for form in known),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("src", type=Path, nargs="+", metavar="SRC", help="file, folder, or several of them in order")
     parser.add_argument("dst", type=Path, metavar="DST", help="folder of the store; there must be nothing yet")
-    parser.add_argument("--format", choices=[form.name for form in known], help="what SRC is; else what is found")
+    parser.add_argument(
+        "--format", choices=[form.name for form in known], metavar="FORMAT", help="what SRC is; else what is found"
+    )
     parser.add_argument("--streams", type=names, help="which streams, in order: 'image,label' or 'image=jpg,label=cls'")
     parser.add_argument(
         "--codec", type=codec, default="zstd", help="codec, or one a stream: 'raw' or 'image=raw,label=zstd'"
@@ -41,14 +44,19 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the format (docs/convert.md)",
+        help="option of the format (docs/convert.md), written as in Python: 'size=(224, 224)'",
     )
-    parser.add_argument("--workers", type=int, help="threads that read; else one a processor")
+    parser.add_argument("--workers", type=int, metavar="N", help="threads that read; else one a processor")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
     parser.add_argument("--check", action="store_true", help="in the end read both again, and compare them")
     parser.add_argument("--restart", action="store_true", help="don't go on with a conversion that was cut, begin anew")
     add_quiet(parser)
     parser.set_defaults(run=run, interrupted=INTERRUPTED)
+
+
+def needing(form: Format) -> str:
+    """The package that a format needs, as its line of the help has it."""
+    return f" (needs {form.needs})" if form.needs else ""
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -59,4 +59,7 @@ def share_of(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return index_of(text)
+    try:
+        return index_of(text)
+    except ValueError as error:
+        raise ValueError(f"parts: expected a fraction such as 0.9, a number of records, or an {error}") from None

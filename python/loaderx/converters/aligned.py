@@ -90,8 +90,10 @@ class AlignedSource:
 def named(
     columns: Sequence[Column], only: Sequence[str] | None, where: str, refused: Mapping[str, str]
 ) -> dict[str, Column]:
-    """The columns by the names of their streams; `only` those of these paths."""
+    """The columns by the names of their streams; `only` those of these paths. TypeError or ValueError for none of them."""
     paths = {column.spec.name: column for column in columns}
+    if isinstance(only, str):
+        raise TypeError(f"only: expected a list of paths, such as [{only!r}], found {only!r}")
     wanted = list(paths) if only is None else [name.strip("/") for name in only]
     for name in wanted:
         if name in refused:

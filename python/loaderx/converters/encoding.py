@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from loaderx.converters.source import Block, StreamSpec
 from loaderx.dataset.streams import checked_names
-from loaderx.utils.convert import check_dictionary
+from loaderx.utils.arrays import check_dictionary
 
 
 class Chosen(NamedTuple):

@@ -9,7 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from loaderx._core import Store
 from loaderx.converters.source import Format, Source
+from loaderx.copying.place import streams_of
+from loaderx.older import refuse_older
 
 MODULES = (
     "npy",
@@ -47,10 +52,13 @@ def found(src: Any, name: str | None) -> tuple[Format, Any]:
     Raises:
         FileNotFoundError: there is nothing at a path.
         ValueError: no such format; nothing that can be converted, or what may be several things: `name` then tells which.
+        ZrecordError: a store of an older release, which `migrate` reads.
     """
     known = formats()
     if name is not None and name not in known:
         raise ValueError(f"format: expected one of {', '.join(known)}, found {name!r}")
+    if isinstance(src, np.ndarray):
+        raise ValueError("this numpy.ndarray: an array in memory is written by loaderx.from_numpy")
     candidates = [known[name]] if name else list(known.values())
     paths = paths_of(src)
     if paths is None:
@@ -65,8 +73,18 @@ def found(src: Any, name: str | None) -> tuple[Format, Any]:
     if matching:
         names = ", ".join(repr(form.name) for form, _ in matching)
         raise ValueError(f"{what}: this may be several things: give format= one of {names}")
+    for path in paths or []:
+        refuse_store(path)
     expected = known[name].title if name else ", ".join(form.title for form in known.values())
-    raise ValueError(f"{what}: found nothing to convert here; expected {expected}")
+    alike = ", all of one format" if paths is not None and len(paths) > 1 else ""
+    raise ValueError(f"{what}: found nothing to convert here; expected {expected}{alike}")
+
+
+def refuse_store(path: Path) -> None:
+    """ZrecordError, which names the way out, where a store is that needs no conversion: of 0.5 to 1.4; ValueError for one of today."""
+    refuse_older(path)
+    if Store.exists(path) or streams_of(path):
+        raise ValueError(f"{path}: a store of loaderx needs no conversion; loaderx.recode and its like write it anew")
 
 
 def opened(form: Format, given: Any, options: Mapping[str, Any]) -> Source:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +13,7 @@ from loaderx.closing import Closing
 from loaderx.converters import job
 from loaderx.converters.encoding import Encoding
 from loaderx.converters.source import ITSELF, Block, StreamSpec
-from loaderx.copying.place import sync_directory
+from loaderx.copying.place import put_in_place, refuse_taken
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.streams import KINDS, found
 from loaderx.zrecord import Zrecord, ZrecordError
@@ -36,11 +34,11 @@ def left_over(path: Path, description: Mapping[str, Any]) -> int:
     new = directory / NEW
     with suppress(OSError, ZrecordError):
         stores = [new] if Store.exists(new) else [new / name for name in found(new)]
-        return min((length_of(store) for store in stores), default=0)
+        return min((records_in(store) for store in stores), default=0)
     return 0
 
 
-def length_of(store: Path) -> int:
+def records_in(store: Path) -> int:
     """The number of records of a store."""
     with Zrecord(store, read_only=True) as opened:
         return len(opened)
@@ -52,8 +50,7 @@ def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iter
 
     FileExistsError if there is something at `path`; ValueError for what is left of another conversion, unless `restart` removes it.
     """
-    if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+    refuse_taken(path)
     directory = directory_for(path)
     if restart and directory.exists():
         shutil.rmtree(directory)
@@ -64,9 +61,7 @@ def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iter
         if not left_over(path, description):
             shutil.rmtree(directory, ignore_errors=True)
         raise
-    sync_directory(directory / NEW)
-    (directory / NEW).rename(path)
-    sync_directory(directory.parent)
+    put_in_place(directory / NEW, path)
     shutil.rmtree(directory)
 
 

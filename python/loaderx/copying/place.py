@@ -20,8 +20,7 @@ def unfinished(path: Path, *sources: Path) -> Iterator[Path]:
 
     FileExistsError if there is something at `path`, ValueError if that is within a source, which stays as it is.
     """
-    if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+    refuse_taken(path)
     for source in sources:
         if path.resolve().is_relative_to(source.resolve()):
             raise ValueError(f"{path}: expected a place outside of {source}, which stays as it is")
@@ -31,11 +30,22 @@ def unfinished(path: Path, *sources: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix=f".{path.name}.unfinished-", dir=parent))
     try:
         yield directory
-        sync_directory(directory / "new")
-        (directory / "new").rename(path)
-        sync_directory(parent)
+        put_in_place(directory / "new", path)
     finally:
         shutil.rmtree(directory)
+
+
+def refuse_taken(path: Path) -> None:
+    """FileExistsError if there is something at `path`."""
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+
+
+def put_in_place(directory: Path, path: Path) -> None:
+    """Give a directory on the same disk, which is complete, the name `path`, also after a power cut."""
+    sync_directory(directory)
+    directory.rename(path)
+    sync_directory(path.absolute().parent)
 
 
 def streams_of(path: Path) -> list[str]:

@@ -19,7 +19,7 @@ from loaderx.generations.layout import COMPRESSED, WITH_DICTIONARY
 from loaderx.generations.meaning import Meaning
 from loaderx.generations.source import OldStore
 from loaderx.older import is_older, refuse_version_2
-from loaderx.utils.convert import check_dictionary
+from loaderx.utils.arrays import check_dictionary
 from loaderx.utils.dictionary import train_dict
 from loaderx.zrecord import PathLike, ZrecordError, no_store
 

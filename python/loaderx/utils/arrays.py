@@ -1,4 +1,4 @@
-"""Converters: what is in memory, in a memory-mapped file or on its way, to a store.
+"""Arrays and iterables to stores: what is in memory, in a memory-mapped file or on its way, to a store.
 
 Both write a new store. If they fail, they remove what they wrote; a process that is killed leaves the records written until then.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx.dataset import DenseDataset, RaggedDataset
-from loaderx.utils import convert, from_iterator, from_numpy
+from loaderx.utils import arrays, from_iterator, from_numpy
 from loaderx.zrecord import ZrecordError
 from support import CODECS, Array, all_same, contents, images, run_python, same
 
@@ -44,7 +44,7 @@ def test_from_numpy_of_nothing(tmp_path: Path) -> None:
 
 
 def test_from_numpy_reads_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(arrays, "CHUNK_BYTES", 100)
     sizes: list[int] = []
     append = DenseDataset.append
 
@@ -77,7 +77,7 @@ def test_from_numpy_reads_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_from_numpy_of_any_memory_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, view: Callable[[Array], Array]
 ) -> None:
-    monkeypatch.setattr(convert, "COPIED_BYTES", 200)
+    monkeypatch.setattr(arrays, "COPIED_BYTES", 200)
     array = view(np.arange(9 * 7 * 5, dtype=np.int32).reshape(9, 7, 5))
     assert from_numpy(tmp_path / "ds", array, codec=codec) == len(array)
     assert same(DenseDataset(tmp_path / "ds")[:], array)
@@ -192,7 +192,7 @@ def test_an_iterator_may_reuse_its_buffer(tmp_path: Path) -> None:
 
 
 def test_from_iterator_holds_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "PACKED_BYTES", 5 * (convert.RECORD_OVERHEAD + 8))
+    monkeypatch.setattr(arrays, "PACKED_BYTES", 5 * (arrays.RECORD_OVERHEAD + 8))
     path = tmp_path / "ds"
     seen: list[int] = []
 
@@ -212,7 +212,7 @@ def test_from_iterator_holds_a_bounded_number_of_records(tmp_path: Path, monkeyp
 def test_a_failing_source_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, existed: bool
 ) -> None:
-    monkeypatch.setattr(convert, "PACKED_BYTES", 1)
+    monkeypatch.setattr(arrays, "PACKED_BYTES", 1)
     if existed:
         (tmp_path / "ds").mkdir()
 
@@ -228,7 +228,7 @@ def test_a_failing_source_leaves_nothing(
 
 
 def test_a_record_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "PACKED_BYTES", 1)
+    monkeypatch.setattr(arrays, "PACKED_BYTES", 1)
     with pytest.raises(ValueError, match="from_iterator: record 1: expected dtype '<i4', found '<f8'"):
         from_iterator(tmp_path / "ds", [np.zeros(2, np.int32), np.zeros(2)], np.int32)
     assert contents(tmp_path) == {}
