@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from converting import (
     writes_nothing,
 )
 from loaderx.converters import convert
+from loaderx.converters.encoding import chosen
 from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
 from loaderx.dataset import DenseDataset, MSDataset, Packed
 from loaderx.zrecord import CorruptStoreError, StoreLockedError, ZrecordError
@@ -178,11 +181,11 @@ def test_another_conversion_at_work_is_left_alone(
 
     def second(done: int, total: int | None) -> None:
         if len(met) < calls:
-            for given in ({}, {"codec": "raw"}):
+            for codec in ("zstd", "raw"):
                 with pytest.raises(
                     StoreLockedError, match=r"\.out\.converting: another conversion to .*out is at work"
                 ):
-                    convert(npy, tmp_path / "out", restart=restart, **given)
+                    convert(npy, tmp_path / "out", restart=restart, codec=codec)
             met.append(f"after {done}")
 
     assert convert(npy, tmp_path / "out", progress=second).resumed == 0
@@ -396,3 +399,43 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         tracemalloc.stop()
     with DenseDataset(tmp_path / "out") as ds:
         assert len(ds) == 256
+
+
+def test_files_that_are_links(tmp_path: Path, npy: Path, array: Array) -> None:
+    """Links to files and to directories are followed, but not in circles; one to nothing is told, and not left out."""
+    inner = tmp_path / "in"
+    (inner / "deep").mkdir(parents=True)
+    (inner / "a.npy").symlink_to(npy / "part-2.npy")
+    (inner / "deep" / "b").symlink_to(npy)
+    (inner / "deep" / "up").symlink_to(inner)
+    (inner / "deep" / ".b").symlink_to(npy)
+    assert_holds(converted(inner, tmp_path / "out")[ITSELF], np.concatenate([array[:100], array]))
+    (inner / "c.npy").symlink_to(tmp_path / "nothing.npy")
+    with pytest.raises(FileNotFoundError, match=r"c\.npy"):
+        convert(inner, tmp_path / "broken")
+
+
+def test_a_directory_that_cannot_be_read(tmp_path: Path, npy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files must not be left out silently."""
+    (npy / "locked").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path.endswith("locked"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(PermissionError, match="locked"):
+        convert(npy, tmp_path / "out")
+
+
+def test_names_that_are_equal_numbers_have_an_order() -> None:
+    names = [Path("d/part-01.npy"), Path("d/part-1.npy"), Path("d/part-001.npy"), Path("d/part-2.npy")]
+    for order in itertools.permutations(names):
+        assert sorted(order, key=finding.natural) == sorted(names, key=str)
+
+
+def test_a_source_without_streams() -> None:
+    with pytest.raises(ValueError, match="has no streams"):
+        chosen([], None, {})

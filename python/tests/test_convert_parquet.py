@@ -95,13 +95,18 @@ def test_partitions(memory: Path) -> None:
     pads = needed("pyarrow.dataset")
     whole = pa.table({"x": [1, 2, 3], "year": [2020, 2020, 2021]})
     pq.write_to_dataset(whole, memory / "in", partition_cols=["year"])
-    with pytest.raises(ValueError, match="the names of directories have values of a column"):
+    with pytest.raises(ValueError, match="the name of the directory 'year=2020' has values of a column"):
         convert(memory / "in", memory / "out")
     dataset = pads.dataset(memory / "in", partitioning="hive")
     streams = converted(dataset, memory / "out")
     assert_holds(streams["year"], np.array([2020, 2020, 2021], np.int32))
     begins_everywhere(dataset)
+    files = sorted((memory / "in").rglob("*.parquet"))
+    assert_holds(converted(files, memory / "listed")["x"], np.array([1, 2, 3]))
     assert_holds(converted(memory / "in/year=2020", memory / "one")["x"], np.array([1, 2]))
+    files[1].unlink()
+    with pytest.raises(ValueError, match="'year=2020'"):  # also where there is but one
+        convert(memory / "in", memory / "out2")
 
 
 def test_spark_leaves_files_beside(memory: Path) -> None:

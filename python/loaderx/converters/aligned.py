@@ -91,6 +91,8 @@ def named(
     columns: Sequence[Column], only: Sequence[str] | None, where: str, refused: Mapping[str, str]
 ) -> dict[str, Column]:
     """The columns by the names of their streams; `only` those of these paths."""
+    if isinstance(only, str):
+        raise TypeError(f"only: expected a list of names, found {only!r}")
     paths = {column.spec.name: column for column in columns}
     wanted = list(paths) if only is None else [name.strip("/") for name in only]
     for name in wanted:

@@ -72,7 +72,6 @@ def opened(path: Path) -> Any:
 
 def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc: bool = False) -> TableSource:
     """The row groups of all files."""
-    refuse_partitions(files)
     schemas: dict[str, Any] = {}
     pieces: list[RowGroup] = []
     threads = Opened()
@@ -83,16 +82,20 @@ def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc:
     return TableSource(files, same_schema(schemas), pieces, nulls, utc)
 
 
-def refuse_partitions(files: Sequence[Path]) -> None:
-    """ValueError for files whose directories hold a column: they lie in `year=2020/` and `year=2021/`, say."""
-    partitions = {tuple(name for name in file.parts[:-1] if "=" in name) for file in files}
-    if len(partitions) > 1:
-        raise ValueError(
-            f"{files[0]}: the names of directories have values of a column here; "
-            "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files"
-        )
+def finds(path: Path) -> list[Path]:
+    """Files by their names.
+
+    ValueError for a directory whose directories hold a column: the files lie in `year=2020/`, say, and don't have it.
+    """
+    files = with_suffix(path, [".parquet", ".parq", ".pq"])
+    for file in files:
+        inner = [name for name in file.relative_to(path).parts[:-1] if "=" in name]
+        if inner:
+            raise ValueError(
+                f"{file}: the name of the directory {inner[0]!r} has values of a column that the files don't have; "
+                "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files to leave it out"
+            )
+    return files
 
 
-FORMAT = Format(
-    "parquet", "Apache Parquet", lambda path: with_suffix(path, [".parquet", ".parq", ".pq"]), source, "pyarrow"
-)
+FORMAT = Format("parquet", "Apache Parquet", finds, source, "pyarrow")
