@@ -190,3 +190,35 @@ def test_a_file_in_the_repository(memory: Path) -> None:
     assert_holds(streams["even"], number % 2 == 0)
     assert_holds(streams["day"], np.datetime64("2020-01-01") + number)
     assert texts(streams["text"]) == [f'line {i}\n"quoted", {i}' for i in number]
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e999"])
+def test_numbers_beyond_all_floats_are_not_infinity(tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.csv").write_text(f"a,b\n{text},inf\n1.5,2\n")
+    streams = converted(tmp_path / "in.csv", tmp_path / "out")
+    assert texts(streams["a"]) == [text, "1.5"]
+    assert_holds(streams["b"], np.array([np.inf, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "fits"),
+    [
+        ("<f2", "70000", "65504"),
+        ("<f4", "1e39", "-Infinity"),
+        ("<f8", "1e400", "1e308"),
+        ("M8[us]", "2020-01-01 00:00:00.1234567", "2020-01-01 00:00:00.123456"),
+        ("M8[D]", "2020-01-01 12:00", "2020-01-01"),
+    ],
+)
+def test_texts_that_a_given_dtype_would_change(tmp_path: Path, dtype: str, text: str, fits: str) -> None:
+    (tmp_path / "in.csv").write_text(f"a\n{fits}\n{text}\n")
+    with pytest.raises(ValueError, match=r"in\.csv: column 'a', record 1: "):
+        convert(tmp_path / "in.csv", tmp_path / "out", dtypes={"a": dtype})
+    (tmp_path / "in.csv").write_text(f"a\n{fits}\n{fits}\n")
+    assert converted(tmp_path / "in.csv", tmp_path / "out", dtypes={"a": dtype})["a"].dtype == np.dtype(dtype)
+
+
+def test_missing_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a\nN\nNA\n")
+    with pytest.raises(TypeError, match="missing: expected a list of texts, found 'NA'"):
+        convert(tmp_path / "in.csv", tmp_path / "out", missing="NA")

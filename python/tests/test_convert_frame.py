@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import subprocess
 import sys
@@ -31,9 +33,10 @@ from converting import (
 )
 from fixtures.stores import unpacked
 from loaderx.converters import convert
+from loaderx.converters.encoding import chosen
 from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
 from loaderx.dataset import DenseDataset, MSDataset, Packed
-from loaderx.zrecord import CorruptStoreError, ZrecordError
+from loaderx.zrecord import CorruptStoreError, StoreLockedError, ZrecordError
 from support import Array, same
 
 
@@ -166,6 +169,63 @@ def test_what_another_conversion_left(tmp_path: Path, npy: Path, array: Array, m
     (tmp_path / ".out.converting" / "conversion.json").write_text("{")
     with pytest.raises(ValueError, match="can't be read"):
         convert(npy, tmp_path / "out")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("calls", [1, 3])
+def test_another_conversion_at_work_is_left_alone(
+    tmp_path: Path, npy: Path, array: Array, monkeypatch: pytest.MonkeyPatch, restart: bool, calls: int
+) -> None:
+    """Before its first record, and after some."""
+    small_parts(monkeypatch, 120)
+    met: list[str] = []
+
+    def second(done: int, total: int | None) -> None:
+        if len(met) < calls:
+            for codec in ("zstd", "raw"):
+                with pytest.raises(
+                    StoreLockedError, match=r"\.out\.converting: another conversion to .*out is at work"
+                ):
+                    convert(npy, tmp_path / "out", restart=restart, codec=codec)
+            met.append(f"after {done}")
+
+    assert convert(npy, tmp_path / "out", progress=second).resumed == 0
+    assert len(met) == calls
+    assert same(stored(tmp_path / "out")[ITSELF].records, array)
+    assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == ["out"]
+
+
+TOGETHER = """
+import sys
+from loaderx.converters import convert
+try:
+    convert(sys.argv[1], sys.argv[2])
+except (FileExistsError, RuntimeError) as error:
+    assert "at work" in str(error) or "something already" in str(error), error
+"""
+
+
+def test_conversions_begun_together(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", a=np.arange(1000), b=np.arange(1000.0))
+    for _ in range(4):
+        arguments = [sys.executable, "-c", TOGETHER, str(tmp_path / "two.npz"), str(tmp_path / "out")]
+        children = [subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        said = [child.communicate()[1] for child in children]
+        assert [child.returncode for child in children] == [0, 0, 0], said
+        assert stored(tmp_path / "out")["b"].records[999] == 999
+        assert not (tmp_path / ".out.converting").exists()
+        remove(tmp_path / "out")
+
+
+def test_what_a_kill_leaves_before_anything_is_written(tmp_path: Path, npy: Path, array: Array) -> None:
+    """The directory, its lock, half of what it is there for; or all of that of a conversion which has ended."""
+    left = tmp_path / ".out.converting"
+    for names in ([], ["lock"], ["lock", "conversion.json.tmp"], ["lock", "conversion.json"]):
+        left.mkdir()
+        for name in names:
+            (left / name).write_text("{")
+        assert same(converted(npy, tmp_path / "out")[ITSELF].records, array)
+        remove(tmp_path / "out")
 
 
 def test_what_is_at_the_destination_stays(tmp_path: Path, npy: Path) -> None:
@@ -371,3 +431,43 @@ def test_what_is_refused_before_its_first_record_leaves_nothing(tmp_path: Path, 
     with pytest.raises(RuntimeError):
         convert({numbers}, tmp_path / "out", progress=refuse)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_links(tmp_path: Path, npy: Path, array: Array) -> None:
+    """Links to files and to directories are followed, but not in circles; one to nothing is told, and not left out."""
+    inner = tmp_path / "in"
+    (inner / "deep").mkdir(parents=True)
+    (inner / "a.npy").symlink_to(npy / "part-2.npy")
+    (inner / "deep" / "b").symlink_to(npy)
+    (inner / "deep" / "up").symlink_to(inner)
+    (inner / "deep" / ".b").symlink_to(npy)
+    assert_holds(converted(inner, tmp_path / "out")[ITSELF], np.concatenate([array[:100], array]))
+    (inner / "c.npy").symlink_to(tmp_path / "nothing.npy")
+    with pytest.raises(FileNotFoundError, match=r"c\.npy"):
+        convert(inner, tmp_path / "broken")
+
+
+def test_a_directory_that_cannot_be_read(tmp_path: Path, npy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files must not be left out silently."""
+    (npy / "locked").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path.endswith("locked"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(PermissionError, match="locked"):
+        convert(npy, tmp_path / "out")
+
+
+def test_names_that_are_equal_numbers_have_an_order() -> None:
+    names = [Path("d/part-01.npy"), Path("d/part-1.npy"), Path("d/part-001.npy"), Path("d/part-2.npy")]
+    for order in itertools.permutations(names):
+        assert sorted(order, key=finding.natural) == sorted(names, key=str)
+
+
+def test_a_source_without_streams() -> None:
+    with pytest.raises(ValueError, match="has no streams"):
+        chosen([], None, {})

@@ -172,3 +172,34 @@ def test_a_chunk_that_is_damaged(memory: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"in\.h5: dataset 'x', records 0 to 3999: it can't be read"):
         convert(path, memory / "out")
+
+
+def test_a_link_through_a_link_into_another_file(memory: Path) -> None:
+    with h5py.File(memory / "other.h5", "w") as file:
+        file["x"] = np.arange(3) * 100
+    with h5py.File(memory / "in.h5", "w") as file:
+        file["a"] = np.arange(3)
+        file["other"] = h5py.ExternalLink("other.h5", "/")
+        file["soft"] = h5py.SoftLink("/other/x")
+        file["same"] = h5py.SoftLink("/a")
+    with pytest.raises(
+        ValueError, match=r"in\.h5: dataset 'soft': a link that leads into .*other\.h5, which is not followed"
+    ):
+        convert(memory / "in.h5", memory / "out", streams=["a", "soft"])
+    streams = converted(memory / "in.h5", memory / "out", only=["a", "same"])
+    assert_holds(streams["same"], np.arange(3))
+
+
+def test_an_attribute_that_is_no_text(memory: Path) -> None:
+    with h5py.File(memory / "in.h5", "w") as file:
+        attributes = file.create_dataset("a", data=np.arange(2)).attrs
+        attributes.create("bad", b"\xff\xfe", dtype=h5py.string_dtype())
+        attributes["good"] = "\u00e9"
+    assert converted(memory / "in.h5", memory / "out")["a"].metadata == {"good": "\u00e9"}
+
+
+def test_only_is_a_list(memory: Path) -> None:
+    with h5py.File(memory / "in.h5", "w") as file:
+        file["a"], file["b"], file["ab"] = np.arange(2), np.arange(2), np.arange(3)
+    with pytest.raises(TypeError, match="only: expected a list of names, found 'ab'"):
+        convert(memory / "in.h5", memory / "out", only="ab")

@@ -187,3 +187,15 @@ def test_an_image_that_changes_is_an_error(tmp_path: Path, folder: Path) -> None
 def test_options_that_mean_nothing(tmp_path: Path, folder: Path, options: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         convert(folder, tmp_path / "out", **options)
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<i4", "<f4"])
+def test_values_of_more_than_8_bits_are_not_cut_off(tmp_path: Path, dtype: str) -> None:
+    """Pillow's `convert` makes 255 of all that is larger."""
+    (tmp_path / "in").mkdir()
+    Image.fromarray(np.array([[0, 256], [30000, 3]], dtype)).save(tmp_path / "in" / "deep.tif")
+    given: dict[str, Any] = {"decode": True, "size": (2, 2)}
+    with pytest.raises(ValueError, match=r"deep\.tif: .*more than 8 bits"):
+        convert(tmp_path / "in", tmp_path / "out", **given)
+    assert not converted(tmp_path / "in", tmp_path / "masked", on_error="mask", **given)["image.valid"].records[0]
+    assert len(converted(tmp_path / "in", tmp_path / "encoded")["image"].records) == 1

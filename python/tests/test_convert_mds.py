@@ -145,6 +145,8 @@ def copied(name: str, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
         (["column_sizes", 1], 1 << 60, "expected values of 8 bytes for 'int', found"),
         (["column_sizes", 1], None, "expected values of 8 bytes for 'int', found None"),
         (["column_names"], None, "no index of MDS shards"),
+        (["column_names", 1], "..", r"can't have the name '\.\.'"),
+        (["column_names", 1], "", "can't have the name ''"),
         (["compression"], "lzma", "compression 'lzma' is none that is known"),
         (["raw_data"], [], "no index of MDS shards"),
         (["raw_data", "hashes"], {"sha1": "0"}, "its sha1 is .*expected 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from converting import (
     says_where,
     selects,
     small_parts,
+    stored,
     texts,
     writes_nothing,
 )
@@ -95,13 +98,18 @@ def test_partitions(memory: Path) -> None:
     pads = needed("pyarrow.dataset")
     whole = pa.table({"x": [1, 2, 3], "year": [2020, 2020, 2021]})
     pq.write_to_dataset(whole, memory / "in", partition_cols=["year"])
-    with pytest.raises(ValueError, match="the names of directories have values of a column"):
+    with pytest.raises(ValueError, match="the name of the directory 'year=2020' has values of a column"):
         convert(memory / "in", memory / "out")
     dataset = pads.dataset(memory / "in", partitioning="hive")
     streams = converted(dataset, memory / "out")
     assert_holds(streams["year"], np.array([2020, 2020, 2021], np.int32))
     begins_everywhere(dataset)
+    files = sorted((memory / "in").rglob("*.parquet"))
+    assert_holds(converted(files, memory / "listed")["x"], np.array([1, 2, 3]))
     assert_holds(converted(memory / "in/year=2020", memory / "one")["x"], np.array([1, 2]))
+    files[1].unlink()
+    with pytest.raises(ValueError, match="'year=2020'"):  # also where there is but one
+        convert(memory / "in", memory / "out2")
 
 
 def test_spark_leaves_files_beside(memory: Path) -> None:
@@ -149,3 +157,22 @@ def test_a_file_in_the_repository(memory: Path) -> None:
     assert_holds(streams["number"], np.arange(20))
     assert_holds(streams["tokens"], [range(i % 4) for i in range(20)], np.int64)
     assert texts(streams["text"]) == [f"text {i}" for i in range(20)]
+
+
+PEAK = """
+import sys
+import pyarrow as pa
+from loaderx.converters import convert
+convert(sys.argv[1], sys.argv[2], codec="raw", workers=1)
+print(pa.default_memory_pool().max_memory() >> 20)
+"""
+
+
+@pytest.mark.parametrize("name", ["a", "a.b"])
+def test_a_large_row_group_is_not_read_at_once(tmp_path: Path, name: str) -> None:
+    values = np.random.default_rng(0).integers(0, 1 << 60, 12 << 20)  # 96 MiB, which nothing makes smaller
+    pq.write_table(pa.table({name: values}), tmp_path / "in.parquet", row_group_size=len(values), use_dictionary=False)
+    arguments = [sys.executable, "-c", PEAK, str(tmp_path / "in.parquet"), str(tmp_path / "out")]
+    peak = int(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+    assert peak < 48
+    assert np.array_equal(stored(tmp_path / "out")[name].records, values)

@@ -239,6 +239,17 @@ def test_a_feature_may_be_called_as_others_streams_would_be(tmp_path: Path) -> N
         convert(tmp_path / "y.tfrecord", tmp_path / "never", nulls="mask")
 
 
+@pytest.mark.parametrize("name", ["..", ".", "", "a\0b"])
+@pytest.mark.parametrize("others", [{}, {"z": 1}])
+def test_a_feature_that_no_directory_may_be_called_as(tmp_path: Path, name: str, others: dict[str, int]) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(frame(example_of(**{name: 1, **others})))
+    given: list[dict[str, Any]] = [{}, {"features": {name: "int64"}}]
+    for options in given:
+        with pytest.raises(ValueError, match="feature .*: int64: a stream is a directory, and can't have the name"):
+            convert(tmp_path / "x.tfrecord", tmp_path / "out", **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tfrecord"]
+
+
 def test_places_outside_the_buffer_are_refused() -> None:
     for start, length in [(0, 9), (9, 0), (2**64 - 1, 1), (1, 2**64 - 1)]:
         places = np.array([start], np.uint64), np.array([length], np.uint64)

@@ -170,6 +170,8 @@ def test_kinds_of_files_may_be_given(tmp_path: Path) -> None:
             r"kinds: expected some of the extensions \['txt'\], found \['jpg'\]",
         ),
         ([("0.txt", b"")], {"nulls": 3}, "nulls: expected"),
+        ([("0..", b"")], {}, r"files '\.': a stream is a directory, and can't have the name '\.'"),
+        ([("0...", b"")], {}, r"can't have the name '\.\.'"),
         ([("0.txt", b""), ("0.jpg", Special(tarfile.SYMTYPE))], {}, "'0.jpg' is a link; expected regular files"),
         ([("0.txt", b""), ("0.jpg", Special(tarfile.LNKTYPE))], {}, "'0.jpg' is a link; expected regular files"),
         ([("0.txt", b""), ("0.jpg", Special(tarfile.FIFOTYPE))], {}, "'0.jpg' is no regular file"),

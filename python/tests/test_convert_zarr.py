@@ -111,3 +111,10 @@ def test_a_chunk_that_is_damaged(memory: Path, version: int) -> None:
     (memory / ("in/.zarray" if version == 2 else "in/zarr.json")).write_text("{")
     with pytest.raises(ValueError, match="in: it can't be read"):
         convert(memory / "in", memory / "out")
+
+
+def test_words_of_the_writer_are_no_pickles(memory: Path, version: int) -> None:
+    words: dict[str, Any] = {"dimension_names": ["pickles"]} if version == 3 else {"attributes": {"made of": "pickles"}}
+    array = zarr.create_array(memory / "in.zarr", shape=(3,), dtype="i4", chunks=(2,), zarr_format=version, **words)
+    array[:] = np.arange(3)
+    assert_holds(converted(memory / "in.zarr", memory / "out")[""], np.arange(3, dtype=np.int32))

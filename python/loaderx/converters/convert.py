@@ -70,7 +70,7 @@ def convert(
         ImportError: the format needs a package that isn't installed; the message names it.
         TypeError, ValueError: nothing that can be converted, several formats that it may be, options that the format doesn't have,
             values that no stream can hold (the message says which), or the remains of another conversion to `dst`.
-        ZrecordError: source and store are not the same (`check`), or the source was changed meanwhile.
+        ZrecordError: source and store are not the same (`check`), the source was changed meanwhile, or another call writes to `dst`.
         OSError: the source can't be read, or the store not be written.
     """
     path = Path(dst)

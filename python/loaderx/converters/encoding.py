@@ -42,6 +42,8 @@ def chosen(
             raise ValueError(
                 f"{next(iter(refused.values()))}; streams= of the others leaves it out (there are {list(known)})"
             )
+        if not known:
+            raise ValueError("the source has no streams")
         sources = {name: name for name in known}
     elif isinstance(names, Mapping):
         sources = {new: names[new] for new in checked_names(names)}

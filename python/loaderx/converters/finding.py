@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,7 @@ def with_suffix(path: Path, suffixes: Iterable[str]) -> list[Path]:
         return [path] if path.name.lower().endswith(ends) else []
     if not path.is_dir():
         return []
-    files = (file for file in path.rglob("*") if file.name.lower().endswith(ends) and file.is_file())
-    return sorted((file for file in files if not hidden(file.relative_to(path))), key=natural)
+    return sorted((file for file in files_below(path) if file.name.lower().endswith(ends)), key=natural)
 
 
 def hidden(path: Path) -> bool:
@@ -145,12 +145,38 @@ def hidden(path: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
-def natural(path: Path) -> list[Any]:
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of a directory and all below it, links followed; not those that are `hidden`.
+
+    A link to nothing is among them, so that a file that is lost is told, and not left out. OSError for a directory that can't be read.
+    """
+    pending: list[tuple[str, tuple[tuple[int, int], ...]]] = [(os.fspath(folder), (identity(folder),))]
+    while pending:
+        here, above = pending.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                if hidden(Path(entry.name)):
+                    continue
+                if entry.is_dir():
+                    own = identity(entry.path)
+                    if own not in above:  # else it is a link to a directory that it lies in
+                        pending.append((entry.path, (*above, own)))
+                elif entry.is_file() or (entry.is_symlink() and not Path(entry.path).exists()):
+                    yield Path(entry.path)
+
+
+def identity(path: str | Path) -> tuple[int, int]:
+    """Which directory it is."""
+    status = os.stat(path)  # noqa: PTH116 - of a string as well
+    return status.st_dev, status.st_ino
+
+
+def natural(path: Path) -> tuple[list[Any], tuple[str, ...]]:
     """A key that sorts `part-2` before `part-10`."""
     return natural_parts(path.parts)
 
 
-def natural_parts(parts: Sequence[str]) -> list[Any]:
-    """As `natural`, of the names that a path is made of."""
+def natural_parts(parts: Sequence[str]) -> tuple[list[Any], tuple[str, ...]]:
+    """As `natural`, of the names that a path is made of. Equal for the same names alone: `1` and `01` have an order too."""
     pieces = [DIGITS.split(part) for part in parts]
-    return [[int(piece) if at % 2 else piece for at, piece in enumerate(part)] for part in pieces]
+    return [[int(piece) if at % 2 else piece for at, piece in enumerate(part)] for part in pieces], tuple(parts)

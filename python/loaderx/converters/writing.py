@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,9 +18,11 @@ from loaderx.converters.source import ITSELF, Block, StreamSpec
 from loaderx.copying.place import put_in_place, refuse_taken
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.streams import KINDS, found
-from loaderx.zrecord import Zrecord, ZrecordError
+from loaderx.zrecord import StoreLockedError, Zrecord, ZrecordError
 
 NEW = "new"
+LOCK = "lock"
+"""Held by the one conversion that works in the directory: another must not take it for what a cut has left, and remove it."""
 
 
 def directory_for(path: Path) -> Path:
@@ -48,27 +52,67 @@ def records_in(store: Path) -> int:
 def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iterator[Path]:
     """The directory to write in. If all goes well, it becomes `path`; else it stays, to go on from, once there are records in it.
 
-    FileExistsError if there is something at `path`; ValueError for what is left of another conversion, unless `restart` removes it.
+    FileExistsError if there is something at `path`; StoreLockedError where another conversion to it is at work; ValueError for what is
+    left of another one, unless `restart` removes it.
     """
     refuse_taken(path)
     directory = directory_for(path)
-    if restart and directory.exists():
-        shutil.rmtree(directory)
-    begin(directory, path, description)
+    with alone_in(directory, path):
+        refuse_taken(path)  # another conversion may have ended just now
+        if restart and (directory / NEW).exists():
+            (directory / job.FILE).unlink(missing_ok=True)  # so that what a kill leaves of it is not gone on with
+            shutil.rmtree(directory / NEW)
+        begin(directory, path, description)
+        try:
+            yield directory / NEW
+        except BaseException:
+            if not left_over(path, description):
+                shutil.rmtree(directory / NEW, ignore_errors=True)
+            raise
+        put_in_place(directory / NEW, path)
+
+
+@contextmanager
+def alone_in(directory: Path, path: Path) -> Iterator[None]:
+    """Make `directory`, and let no other conversion work in it meanwhile. StoreLockedError if one does.
+
+    In the end it goes, unless something was written that is not moved away.
+    """
+    descriptor = locked(directory, path)
     try:
-        yield directory / NEW
-    except BaseException:
-        if not left_over(path, description):
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
-    put_in_place(directory / NEW, path)
-    shutil.rmtree(directory)
+        yield
+    finally:
+        if not (directory / NEW).exists():
+            shutil.rmtree(directory, ignore_errors=True)  # another one may make its lock file there just now
+        os.close(descriptor)
+
+
+def locked(directory: Path, path: Path) -> int:
+    """The descriptor of the directory's lock file, locked until it is closed; by the system also where the process is killed."""
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            continue  # another one ended, and removed the directory
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), (directory / LOCK).stat()):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise StoreLockedError(f"{directory}: another conversion to {path} is at work here") from None
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def begin(directory: Path, path: Path, description: Mapping[str, Any]) -> None:
-    """Make `directory`, or see that what is in it is of the same conversion."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if not any(directory.iterdir()):
+    """Say in `directory` what it is there for, or see that what is in it is of the same conversion."""
+    if not (directory / NEW).exists():
         job.write(directory, description)
         return
     others = job.differences(directory, description)

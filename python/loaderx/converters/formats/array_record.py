@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from loaderx._core import scan_examples
-from loaderx.converters.finding import hidden, natural
+from loaderx.converters.finding import files_below, natural
 from loaderx.converters.formats.examples import Examples, Feature, Raw, Survey, given_features
 from loaderx.converters.formats.pieces import Nulls, check_nulls, joined
 from loaderx.converters.source import ITSELF, PART_BYTES, Block, Format, Part, StreamSpec
@@ -155,8 +155,7 @@ def finds(path: Path) -> Sequence[Path]:
     """Files by name."""
     if path.is_file():
         return [path] if NAME.search(path.name) else []
-    files = (file for file in path.rglob("*") if NAME.search(file.name) and file.is_file())
-    return sorted((file for file in files if not hidden(file.relative_to(path))), key=natural)
+    return sorted((file for file in files_below(path) if NAME.search(file.name)), key=natural)
 
 
 FORMAT = Format("array_record", "ArrayRecord", finds, ArrayRecords, needs="array_record")

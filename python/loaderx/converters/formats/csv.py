@@ -47,6 +47,8 @@ class CsvFiles:
     ) -> None:
         if nulls not in NULLS:
             raise ValueError(f"nulls: expected one of {', '.join(NULLS)}, found {nulls!r}")
+        if isinstance(missing, str):
+            raise TypeError(f"missing: expected a list of texts, found {missing!r}")
         self.files, self._nulls, self._missing = files, nulls, frozenset(missing)
         known = checked_encoding(encoding)
         self._dialect = Dialect(delimiter or guessed_delimiter(files[0], known), known, header)

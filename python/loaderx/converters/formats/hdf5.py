@@ -129,9 +129,19 @@ def simple(dataset: Any) -> dict[str, Any]:
         for name in dataset.attrs:
             value = dataset.attrs[name] if dataset.attrs.get_id(name).shape == () else None
             value = value.item() if isinstance(value, np.generic) else value
-            if isinstance(value, (str, int, float)) and name not in (*CORE_KEYS, "CLASS", "NAME", *TEXT, CLASSES):
+            own = name in (*CORE_KEYS, "CLASS", "NAME", *TEXT, CLASSES)
+            if isinstance(value, (str, int, float)) and not own and is_text(f"{name}{value}"):
                 found[str(name)] = value
     return found
+
+
+def is_text(value: str) -> bool:
+    """Whether what h5py gives as text was UTF-8: what wasn't comes with surrogates, which no metadata holds."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager
@@ -165,6 +175,11 @@ def walked(group: Any, path: str, file: Path, refused: dict[str, str], seen: set
         if isinstance(value, h5py.Group) and not isinstance(link, h5py.SoftLink):
             yield from walked(value, here, file, refused, seen)
         elif isinstance(value, h5py.Dataset):
+            if h5py.h5o.get_info(value.id).fileno != h5py.h5o.get_info(group.id).fileno:
+                refused[here] = (
+                    f"{where}: a link that leads into {value.file.filename}, which is not followed; convert that file"
+                )
+                continue
             try:
                 yield Dataset(value, here, where)
             except ValueError as error:

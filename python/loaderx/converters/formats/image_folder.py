@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from loaderx.arguments import integer
-from loaderx.converters.finding import natural_parts
+from loaderx.converters.finding import identity, natural_parts
 from loaderx.converters.formats.pieces import joined, steps
 from loaderx.converters.formats.ranges import read_range
 from loaderx.converters.source import CLASSES, TEXT, Array, Block, Format, Part, StreamSpec
@@ -21,6 +21,8 @@ SUFFIXES = (
     ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif", ".jp2", ".heic",
 )  # fmt: skip
 CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4}
+DEEP = ("I", "F")
+"""How the names of Pillow's modes begin whose values it doesn't scale to 8 bits."""
 IMAGE, LABEL, PATH, VALID = "image", "label", "path", "image.valid"
 
 
@@ -160,12 +162,6 @@ def images_below(root: Path, strict: bool = True) -> Iterator[Found]:
                     yield Found(f"{inner}{entry.name}", entry.stat().st_size)
 
 
-def identity(path: str | Path) -> tuple[int, int]:
-    """Which folder it is."""
-    status = os.stat(path)  # noqa: PTH116 - of a string as well
-    return status.st_dev, status.st_ino
-
-
 def classes_of(root: Path, names: Sequence[str]) -> tuple[list[str] | None, Array]:
     """The folders in the folder that hold images, and which of them each image lies in. None where no image lies in one."""
     firsts = [name.partition("/")[0] if "/" in name else "" for name in names]
@@ -232,6 +228,10 @@ def decoded_one(file: Path, how: Decoding) -> Array:
 
     size = (how.width, how.height)
     with file.open("rb") as stream, Image.open(stream) as image:
+        if image.mode.startswith(DEEP):
+            raise ValueError(
+                f"its values have more than 8 bits (Pillow's mode {image.mode}), and would be cut off at 255"
+            )
         upright = ImageOps.exif_transpose(image).convert(how.mode)
     if how.fit == "crop":
         return np.asarray(ImageOps.fit(upright, size, Image.Resampling.BICUBIC))

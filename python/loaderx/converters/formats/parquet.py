@@ -15,6 +15,8 @@ from loaderx.converters.source import PART_BYTES, Format
 WHOLE = 4
 """Row groups of up to so many parts are read by one thread each, several at once; larger ones batch after batch."""
 BATCH_ROWS = 1 << 16
+PIECE = 1 << 20
+"""Bytes that are read at once of each column of a row group that is large."""
 
 
 class RowGroup:
@@ -25,22 +27,23 @@ class RowGroup:
         self.rows, self.where = group.num_rows, f"{file}: row group {number}: "
         self._files, self._file, self._number = files, file, number
         columns = (group.column(at) for at in range(group.num_columns))
-        self._sizes = [(one.path_in_schema.split(".")[0], one.total_uncompressed_size) for one in columns]
+        # A name may have dots too, and those of the fields in a column follow its own after one.
+        self._sizes = [(f"{one.path_in_schema}.", one.total_uncompressed_size) for one in columns]
 
     def reads(self, start: int, columns: Sequence[str]) -> Iterator[tuple[int, Read]]:
         """The row group at once, or in batches."""
-        size = sum(size for name, size in self._sizes if name in columns)
+        size = sum(size for path, size in self._sizes if path.startswith(tuple(f"{name}." for name in columns)))
         if size <= WHOLE * PART_BYTES:
             yield start, partial(self._read, start, columns)
             return
         rows = min(BATCH_ROWS, max(1, self.rows * PART_BYTES // size))
         first = 0
-        file = self._files.of(self._file)
-        for batch in file.iter_batches(rows, [self._number], list(columns)):
-            if first + batch.num_rows > start:
-                skipped = max(0, start - first)
-                yield first + skipped, partial(batch.slice, skipped)
-            first += batch.num_rows
+        with opened(self._file, PIECE) as file:
+            for batch in file.iter_batches(rows, [self._number], list(columns)):
+                if first + batch.num_rows > start:
+                    skipped = max(0, start - first)
+                    yield first + skipped, partial(batch.slice, skipped)
+                first += batch.num_rows
 
     def _read(self, start: int, columns: Sequence[str]) -> Any:
         table = self._files.of(self._file).read_row_group(self._number, list(columns), use_threads=False)
@@ -62,17 +65,21 @@ class Opened(threading.local):
         return self.file
 
 
-def opened(path: Path) -> Any:
-    """A reader, which checks the checksums of pages where there are some."""
+def opened(path: Path, buffer: int = 0) -> Any:
+    """A reader, which checks the checksums of pages where there are some.
+
+    With a `buffer` of so many bytes a column is read in pieces of that size, else the columns of a row group as a whole.
+    """
     import pyarrow.parquet as pq
 
     with arrow_errors(f"{path}: "):
-        return pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
+        return pq.ParquetFile(
+            path, memory_map=False, buffer_size=buffer, pre_buffer=not buffer, page_checksum_verification=True
+        )
 
 
 def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc: bool = False) -> TableSource:
     """The row groups of all files."""
-    refuse_partitions(files)
     schemas: dict[str, Any] = {}
     pieces: list[RowGroup] = []
     threads = Opened()
@@ -83,16 +90,20 @@ def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc:
     return TableSource(files, same_schema(schemas), pieces, nulls, utc)
 
 
-def refuse_partitions(files: Sequence[Path]) -> None:
-    """ValueError for files whose directories hold a column: they lie in `year=2020/` and `year=2021/`, say."""
-    partitions = {tuple(name for name in file.parts[:-1] if "=" in name) for file in files}
-    if len(partitions) > 1:
-        raise ValueError(
-            f"{files[0]}: the names of directories have values of a column here; "
-            "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files"
-        )
+def finds(path: Path) -> list[Path]:
+    """Files by their names.
+
+    ValueError for a directory whose directories hold a column: the files lie in `year=2020/`, say, and don't have it.
+    """
+    files = with_suffix(path, [".parquet", ".parq", ".pq"])
+    for file in files:
+        inner = [name for name in file.relative_to(path).parts[:-1] if "=" in name]
+        if inner:
+            raise ValueError(
+                f"{file}: the name of the directory {inner[0]!r} has values of a column that the files don't have; "
+                "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files to leave it out"
+            )
+    return files
 
 
-FORMAT = Format(
-    "parquet", "Apache Parquet", lambda path: with_suffix(path, [".parquet", ".parq", ".pq"]), source, "pyarrow"
-)
+FORMAT = Format("parquet", "Apache Parquet", finds, source, "pyarrow")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from loaderx.converters.source import PART_BYTES, Array, StreamSpec
 from loaderx.dataset.packed import Packed
+from loaderx.dataset.streams import names_a_child
 
 Nulls: TypeAlias = Literal["refuse", "mask"]
 Places = npt.NDArray[np.int64]
@@ -88,9 +89,11 @@ def valid_spec(name: str, origin: str) -> StreamSpec:
 
 
 def unique_names(specs: Sequence[StreamSpec]) -> Sequence[StreamSpec]:
-    """The streams, each name once. ValueError for two of one name."""
+    """The streams, each name once. ValueError for two of one name, and for a name that no directory can have."""
     names: dict[str, StreamSpec] = {}
     for spec in specs:
+        if not names_a_child(spec.name):
+            raise ValueError(f"{spec.origin}: a stream is a directory, and can't have the name {spec.name!r}")
         other = names.setdefault(spec.name, spec)
         if other is not spec:
             raise ValueError(f"two streams would be called {spec.name!r}: of {other.origin}, and of {spec.origin}")

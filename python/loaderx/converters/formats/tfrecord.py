@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderx._core import scan_examples
 from loaderx.converters.convert import processors
-from loaderx.converters.finding import hidden, natural
+from loaderx.converters.finding import files_below, natural
 from loaderx.converters.formats.examples import Examples, Feature, Raw, Survey, given_features
 from loaderx.converters.formats.frames import (
     HEADER,
@@ -177,8 +177,8 @@ def finds(path: Path) -> Sequence[Path]:
         return [path] if NAME.search(path.name) or has_header(beginning(path, HEADER)) else []
     if not path.is_dir():
         return []
-    files = [file for file in path.rglob("*") if not hidden(file.relative_to(path))]
-    named = [file for file in files if NAME.search(file.name) and file.is_file()]
+    files = list(files_below(path))
+    named = [file for file in files if NAME.search(file.name)]
     if not named:
         named = [file for file in files if NUMBERED.search(file.name) and has_header(beginning(file, HEADER))]
     return sorted(named, key=natural)

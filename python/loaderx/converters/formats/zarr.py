@@ -15,6 +15,8 @@ from loaderx.dataset.dtypes import storable
 from loaderx.dataset.packed import Packed
 
 MARKS = ("zarr.json", ".zgroup", ".zarray")
+FREE = ("attributes", "dimension_names", "fill_value")
+"""What of an array's description its writer may fill with any words."""
 ABOUT = 256
 """Bytes that a value of no fixed width is thought to have."""
 
@@ -29,7 +31,7 @@ class ZarrArray:
         if array.ndim == 0:
             raise ValueError(f"{where}: expected an axis of records, found shape ()")
         described = array.metadata.to_dict()
-        if "pickle" in repr({key: value for key, value in described.items() if key != "attributes"}).lower():
+        if "pickle" in repr([value for key, value in described.items() if key not in FREE]).lower():
             raise ValueError(f"{where}: its values are pickled, and unpickling runs what a file says")
         self.rows, self.chunk = array.shape[0], array.chunks[0]
         origin = f"array {path!r}" if path else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,10 +31,12 @@ def is_integer(text: str) -> bool:
 
 
 def is_float(text: str) -> bool:
-    """Whether a text is a number, and no whole one that no float64 is."""
+    """Whether a text is a number, and no whole one that no float64 is, nor one beyond all of them."""
     if not FLOAT.match(text):
         return False
-    return not (text.lstrip("+-").isdigit() and (abs(int(text)) > EXACT or not INTEGER.match(text)))
+    if text.lstrip("+-").isdigit():
+        return abs(int(text)) <= EXACT and bool(INTEGER.match(text))
+    return "n" in text.lower() or not math.isinf(float(text))
 
 
 def is_date(pattern: re.Pattern[str], dtype: str) -> Callable[[str], bool]:
@@ -104,13 +107,25 @@ def parsed(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "f":
         if not all(map(FLOAT.match, texts)):
             raise ValueError("expected a number")
-        return np.array([float(text) for text in texts], np.float64).astype(dtype)
+        return floats(texts, dtype)
     if dtype.kind in "mM":
-        return np.array(texts).astype(dtype) if texts else np.zeros(0, dtype)
+        values = np.array(texts).astype(dtype) if texts else np.zeros(0, dtype)
+        if dtype.kind == "M" and texts and (np.array(texts, "M8") != values)[~np.isnat(values)].any():
+            raise ValueError("finer than its unit")
+        return values
     encoded = np.array([text.encode() for text in texts] if dtype.kind == "S" else texts)
     if encoded.dtype.itemsize > dtype.itemsize and len(texts):
         raise ValueError(f"longer than {described(dtype)}")
     return encoded.astype(dtype)
+
+
+def floats(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
+    """The numbers of texts. ValueError for one that is beyond all of the dtype but infinity."""
+    with np.errstate(over="ignore"):
+        values = np.array([float(text) for text in texts], np.float64).astype(dtype)
+    if any("n" not in texts[at].lower() for at in np.flatnonzero(np.isinf(values)).tolist()):
+        raise ValueError("out of bounds")
+    return values
 
 
 def packed_text(texts: Sequence[str]) -> Packed:
