@@ -167,9 +167,13 @@ HUGE = 2**40
         (Packed(GOOD, np.array([0, 6]), np.array([[2.0, 3.0]])), TypeError, "shapes: expected integers, found dtype float64"),
         (Packed(GOOD, np.array([0, 6]), np.array([6])), ValueError, r"shapes: expected shape \(1, rank\), found \(1,\)"),
         (Packed(GOOD, np.array([0, 6]), np.array([[2, 4]])), ValueError, r"record 0: shape \(2, 4\) has 8 items, found 6"),
-        (Packed(GOOD, np.array([0, 6]), np.array([[-2, -3]])), ValueError, r"record 0: shape \(-2, -3\) has 6 items, found 6"),
+        (Packed(GOOD, np.array([0, 6]), np.array([[-2, -3]])), ValueError, r"record 0: expected sizes from 0 up, found shape \(-2, -3\)"),
         (Packed(GOOD, np.array([0, 2, 6]), np.array([[2], [3]])), ValueError, r"record 1: shape \(3,\) has 3 items, found 4"),
-        (Packed(GOOD, np.array([0, 6]), np.ones((1, 8), int)), ValueError, "shapes: expected at most 7 dimensions"),
+        (Packed(GOOD, np.array([0, 6]), np.ones((1, 8), int)), ValueError, r"record 0: expected at most 7 dimensions, found shape \(1, 1"),
+        (Packed(GOOD, np.array([0, 6]), np.empty((1, 0), int)), ValueError, r"record 0: shape \(\) has 1 items, found 6"),
+        # NumPy can't have empty arrays of these shapes either, so nobody could read the record.
+        (Packed(GOOD, np.array([0, 6, 6]), [(2, 3), (0, 2**31, 2**30)]), ValueError, "record 1: no array of dtype '<i4' can"),
+        (Packed(GOOD[:0], np.array([0, 0]), np.array([[2**32 - 1] * 6 + [0]])), ValueError, "record 0: no array of dtype"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_written(
@@ -181,6 +185,34 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
         with unchanged(ds.path), pytest.raises(error, match=text):
             ds.append(packed)
         assert ds.append(Packed(GOOD, np.array([0, 6]))) == 1
+
+
+def test_the_largest_empty_records(tmp_path: Path) -> None:
+    shapes = [(0, 2**31, 2**29), (2**32 - 1, 0, 2**29), (0,), (0, 0, 7)]
+    with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
+        ds.append(Packed(GOOD[:0], np.zeros(5, int), shapes))
+        assert [record.shape for record in ds] == ds.shapes(slice(None)) == shapes
+
+
+class Meddling(list[Any]):
+    """Shapes; while they are looked at, another number goes where the offsets are."""
+
+    def __init__(self, shapes: list[Any], offsets: Array) -> None:
+        super().__init__(shapes)
+        self.offsets = offsets
+
+    def __iter__(self) -> Any:
+        self.offsets[1] = 5
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i4", ">i8"])
+def test_offsets_that_change_while_they_are_checked_are_those_that_were_given(tmp_path: Path, dtype: str) -> None:
+    offsets = np.array([0, 2, 6], dtype)
+    with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
+        ds.append(Packed(GOOD, offsets, Meddling([(2, 1), (2, 2)], offsets)))
+        assert offsets[1] == 5
+        assert all_same(ds[:], [GOOD[:2].reshape(2, 1), GOOD[2:].reshape(2, 2)])
 
 
 def test_a_record_that_is_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
