@@ -16,8 +16,8 @@ from dtype_samples import DTYPES, LAYOUTS, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from loaderx import from_iterator, pad
-from loaderx.dataset import MSDataset, Packed, RaggedDataset
+from loaderx import dictionary_gain, from_iterator, measured_dict, pad, train_dict
+from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.utils import convert
 from support import CODECS, Array, all_same, contents, unchanged
 
@@ -276,7 +276,7 @@ def test_from_iterator_takes_packed_batches(tmp_path: Path) -> None:
     ("source", "error", "text"),
     [
         ([Packed(GOOD, np.array([0, 6])), GOOD], TypeError, "batch 1: expected a Packed as the first one, found ndarray"),
-        ([GOOD, Packed(GOOD, np.array([0, 6]))], TypeError, "record 1: a Packed among records"),
+        ([GOOD, Packed(GOOD, np.array([0, 6]))], TypeError, "record 1: expected a record, found a Packed"),
         ([Packed(GOOD, np.array([0, 6])), Packed(GOOD, np.array([0, 5]))], ValueError, "record 0: expected an end at item 6"),
     ],
 )  # fmt: skip
@@ -302,3 +302,58 @@ def test_from_iterator_in_blocks_of_any_size(
         assert from_iterator(folder / "ds", given, np.int32) == len(records)
     with RaggedDataset(folder / "ds") as ds:
         assert all_same(ds[:], records)
+
+
+class Answering:
+    """What gives an array when asked, and is no array otherwise."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return self.array
+
+
+def test_batches_of_an_iterator_are_of_any_package(tmp_path: Path) -> None:
+    def batches() -> Any:
+        for _ in range(2):
+            yield Packed(
+                cast(Any, Answering(GOOD)), cast(Any, Answering([0, 2, 6])), cast(Any, Answering([[2, 1], [2, 2]]))
+            )
+            yield Packed(cast(Any, Answering(GOOD[:0])), cast(Any, Answering([0])))
+
+    assert from_iterator(tmp_path / "ds", batches(), np.int32) == 4
+    with RaggedDataset(tmp_path / "ds") as ds:
+        assert all_same(ds[:], [GOOD[:2].reshape(2, 1), GOOD[2:].reshape(2, 2)] * 2)
+
+
+@pytest.mark.parametrize("part", ["values", "offsets"])
+def test_batches_that_have_no_arrays_name_themselves(tmp_path: Path, part: str) -> None:
+    batch = Packed(**{"values": GOOD, "offsets": np.array([0, 6]), part: cast(Any, None)})
+    with pytest.raises(TypeError, match=f"append: {part}: expected"):
+        from_iterator(tmp_path / "ds", [batch], np.int32)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_packed_batch_is_nowhere_taken_for_a_list_of_its_arrays(tmp_path: Path) -> None:
+    records = Packed(np.arange(4), np.arange(4), np.arange(4))
+    (ragged := RaggedDataset(tmp_path / "ragged", dtype=np.int64)).append([np.arange(2)])
+    (dense := DenseDataset(tmp_path / "dense", dtype=np.int64, item_shape=(4,))).append(np.ones((1, 4), np.int64))
+    everywhere: list[Callable[[], Any]] = [
+        lambda: ragged.append([records]),
+        lambda: dense.append(records),
+        lambda: from_iterator(tmp_path / "new", records, np.int64),
+        lambda: from_iterator(tmp_path / "new", [np.arange(2), records], np.int64),
+        lambda: train_dict(records),
+        lambda: measured_dict(records),
+        lambda: dictionary_gain(records, b""),
+    ]
+    for function in everywhere:
+        with pytest.raises(TypeError, match="expected .*, found a Packed"):
+            function()
+    assert (len(ragged), len(dense), (tmp_path / "new").exists()) == (1, 1, False)
+    for nothing in (None, 5):
+        with pytest.raises(TypeError, match="append: expected a list of records, found one"):
+            ragged.append(nothing)
+        with pytest.raises(TypeError, match="pad: expected a list of records, found one"):
+            pad(cast(Any, nothing))

@@ -93,6 +93,31 @@ def test_every_name_that_the_file_system_takes(source: Path, tmp_path: Path, nam
         recode(source, tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", ["store", "file", "link"])
+def test_what_somebody_else_puts_there_meanwhile_stays(source: Path, tmp_path: Path, kind: str) -> None:
+    dst = tmp_path / "dst"
+
+    def put(done: int, total: int) -> None:
+        if done < total or os.path.lexists(dst):
+            return
+        if kind == "store":
+            from_numpy(dst, np.arange(3))
+        elif kind == "file":
+            dst.write_text("mine")
+        else:
+            dst.symlink_to("nothing")
+
+    with pytest.raises(FileExistsError, match="there is something already.*dst'$"):
+        recode(source, dst, progress=put)
+    assert names(tmp_path) == ["dst", "src"]
+    if kind == "store":
+        assert DenseDataset(dst)[:].tolist() == [0, 1, 2]
+    elif kind == "file":
+        assert dst.read_text() == "mine"
+    else:
+        assert dst.readlink() == Path("nothing")
+
+
 def test_a_name_that_is_too_long_is_refused_before_anything_is_written(source: Path, tmp_path: Path) -> None:
     told: list[int] = []
     with pytest.raises(OSError, match="too long"):

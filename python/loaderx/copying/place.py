@@ -26,7 +26,7 @@ def unfinished(path: Path, *sources: Path) -> Iterator[Path]:
     """
     with suppress(FileNotFoundError):
         path.lstat()
-        raise FileExistsError(errno.EEXIST, "there is something already; choose another path or remove it", str(path))
+        raise taken(path)
     for source in sources:
         if path.resolve().is_relative_to(source.resolve()):
             raise ValueError(f"{path}: expected a place outside of {source}, which stays as it is")
@@ -37,7 +37,7 @@ def unfinished(path: Path, *sources: Path) -> Iterator[Path]:
         try:
             yield directory
             sync_directory(directory / "new")
-            (directory / "new").rename(path)
+            put(directory / "new", path)
             sync_directory(parent)
         finally:
             shutil.rmtree(directory)
@@ -56,6 +56,23 @@ def parents(directory: Path) -> Iterator[None]:
                 if each.exists():
                     each.rmdir()
         raise
+
+
+def put(new: Path, path: Path) -> None:
+    """Give a directory its name. FileExistsError if somebody else has put something there meanwhile."""
+    try:
+        new.rename(path)
+    except OSError as error:
+        if os.path.lexists(path):
+            raise taken(path) from error
+        raise
+
+
+def taken(path: Path) -> FileExistsError:
+    """The error of a destination that is there."""
+    return FileExistsError(
+        errno.EEXIST, "there is something already; choose another path or remove it", os.fspath(path)
+    )
 
 
 def shortened(name: str) -> str:

@@ -36,6 +36,12 @@ class Packed(NamedTuple):
     """The shape of each record, a list; None when all are one-dimensional. An append also takes integers, shape (n, rank)."""
 
 
+def refuse_packed(values: object, what: str, expected: str) -> None:
+    """TypeError for a packed batch where something else is expected: as a tuple, its arrays would be taken for records."""
+    if isinstance(values, Packed):
+        raise TypeError(f"{what}: expected {expected}, found a Packed")
+
+
 class Flat(NamedTuple):
     """A batch that was checked."""
 
@@ -74,6 +80,12 @@ def flat(packed: Packed, dtype: DType | None, what: str) -> Flat:
     if rows is not None:
         check_extent(rows, places, values.dtype, what)
     return Flat(contiguous(values), places, rows)
+
+
+def is_empty(packed: Packed, what: str) -> bool:
+    """Whether this is a batch of no records, as `packed` of an empty index makes it."""
+    offsets = array_of(packed.offsets, f"{what}: offsets")
+    return offsets.shape == (1,) and array_of(packed.values, f"{what}: values").shape == (0,)
 
 
 def checked_places(offsets: Any, items: int, what: str) -> npt.NDArray[np.int64]:
