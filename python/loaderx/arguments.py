@@ -27,6 +27,8 @@ def integer(value: object, name: str, *, minimum: int = 0, maximum: int = U64_MA
 
 def uint64_array(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint64]:
     """Non-negative integers as a C-contiguous 1-D uint64 array. TypeError for another type, ValueError for the rest."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array, whose mask would be ignored; fill it first (array.filled(...))")
     array = np.asarray(values)
     if array.ndim > 1:
         raise ValueError(f"{name}: expected one dimension, found shape {array.shape}")

@@ -52,7 +52,7 @@ RAGGED_APPENDS: list[tuple[Any, type[Exception], str]] = [
     (b"abcd", TypeError, "expected a list of records, found one bytes"),
     ("abcd", TypeError, "expected a list of records, found one str"),
     ({"a": np.zeros(2, np.int32)}, TypeError, "expected a list of records, found one dict"),
-    (5, TypeError, "iterable"),
+    (5, TypeError, "append: expected a list of records, found one int"),
     ([np.zeros((1,) * 8, np.int32)], ValueError, "append: record 0: expected at most 7 dimensions"),
     ([np.zeros((0, 2**33), np.int32)], ValueError, "append: record 0: expected dimensions of at most 4294967295"),
     ([np.zeros(1, np.int32), None], TypeError, "append: record 1: .*uint8 records.*S16 or U16"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,8 @@ def test_lengths_of_a_ragged_dataset_are_its_items(tmp_path: Path) -> None:
         ({"tokens": 9, "growth": 1}, ValueError, "growth: expected at least 1.01, found 1"),
         ({"tokens": 9, "growth": float("nan")}, ValueError, "growth: expected at least 1.01, found nan"),
         ({"tokens": 9, "growth": "2x"}, TypeError, "growth: expected a number, found '2x'"),
+        ({"tokens": 9, "growth": 10**400}, ValueError, "growth: expected at least 1.01, found 1000"),
+        ({"tokens": 9, "lengths": np.ma.array([1, 2], mask=[False, True])}, TypeError, "lengths: a masked array"),
         ({"tokens": 9, "too_long": "cut"}, ValueError, "too_long: expected one of 'error', 'drop', found 'cut'"),
         ({"tokens": 9, "bounds": []}, ValueError, "bounds: expected 1 to 4096, found 0"),
         ({"tokens": 9, "bounds": [4, 4]}, ValueError, "bounds: expected rising ones, found 4 after 4"),
@@ -257,8 +260,9 @@ def test_what_buckets_say_and_that_they_pickle() -> None:
         "a pass: 2 batches, 0 records left over, 16.7% padding)"
     )
     assert repr(buckets) == repr(pickle.loads(pickle.dumps(buckets))) == text
-    with pytest.raises(ValueError, match="read-only"):
-        buckets.records[0] = 1
+    for each in (buckets, pickle.loads(pickle.dumps(buckets)), copy.deepcopy(buckets)):
+        with pytest.raises(ValueError, match="read-only"):
+            each.records[0] = 1
 
 
 def test_a_sampler_of_buckets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,27 @@ def test_concat_select_split(store: Path, tmp_path: Path, capsys: pytest.Capture
     assert np.array_equal(DenseDataset(new / "first" / "a")[:], data[:1000])
     main(["split", str(store), str(new / "by"), "a=:9", "b=9:", "--quiet"])
     assert np.array_equal(DenseDataset(new / "by" / "a")[:], data[:9])
+
+
+@pytest.mark.parametrize("kind", ["empty", "objects", "pickle", "zip", "cut"])
+def test_files_of_indices_that_are_none(store: Path, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "index.npy"
+    np.save(file, np.array([1, "a"], object) if kind == "objects" else np.arange(9))
+    if kind == "empty":
+        file.write_bytes(b"")
+    elif kind == "pickle":
+        file.write_bytes(pickle.dumps([1, 2]))
+    elif kind == "zip":
+        with file.open("wb") as stream:
+            np.savez(stream, a=np.arange(3))
+    elif kind == "cut":
+        file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(SystemExit) as error:
+        main(["select", str(store), str(tmp_path / "dst"), f"@{file}"])
+    told = str(error.value)
+    assert f"loaderx: {file}: expected a .npy file of indices or a mask: " in told
+    assert "trust" not in told
+    assert not (tmp_path / "dst").exists()
 
 
 @pytest.mark.parametrize(

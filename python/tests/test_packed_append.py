@@ -16,8 +16,8 @@ from dtype_samples import DTYPES, LAYOUTS, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from loaderx import from_iterator, pad
-from loaderx.dataset import MSDataset, Packed, RaggedDataset
+from loaderx import dictionary_gain, from_iterator, measured_dict, pad, train_dict
+from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.utils import arrays
 from support import CODECS, Array, all_same, contents, unchanged
 
@@ -167,9 +167,13 @@ HUGE = 2**40
         (Packed(GOOD, np.array([0, 6]), np.array([[2.0, 3.0]])), TypeError, "shapes: expected integers, found dtype float64"),
         (Packed(GOOD, np.array([0, 6]), np.array([6])), ValueError, r"shapes: expected shape \(1, rank\), found \(1,\)"),
         (Packed(GOOD, np.array([0, 6]), np.array([[2, 4]])), ValueError, r"record 0: shape \(2, 4\) has 8 items, found 6"),
-        (Packed(GOOD, np.array([0, 6]), np.array([[-2, -3]])), ValueError, r"record 0: shape \(-2, -3\) has 6 items, found 6"),
+        (Packed(GOOD, np.array([0, 6]), np.array([[-2, -3]])), ValueError, r"record 0: expected sizes from 0 up, found shape \(-2, -3\)"),
         (Packed(GOOD, np.array([0, 2, 6]), np.array([[2], [3]])), ValueError, r"record 1: shape \(3,\) has 3 items, found 4"),
-        (Packed(GOOD, np.array([0, 6]), np.ones((1, 8), int)), ValueError, "shapes: expected at most 7 dimensions"),
+        (Packed(GOOD, np.array([0, 6]), np.ones((1, 8), int)), ValueError, r"record 0: expected at most 7 dimensions, found shape \(1, 1"),
+        (Packed(GOOD, np.array([0, 6]), np.empty((1, 0), int)), ValueError, r"record 0: shape \(\) has 1 items, found 6"),
+        # NumPy can't have empty arrays of these shapes either, so nobody could read the record.
+        (Packed(GOOD, np.array([0, 6, 6]), [(2, 3), (0, 2**31, 2**30)]), ValueError, "record 1: no array of dtype '<i4' can"),
+        (Packed(GOOD[:0], np.array([0, 0]), np.array([[2**32 - 1] * 6 + [0]])), ValueError, "record 0: no array of dtype"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_written(
@@ -181,6 +185,34 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
         with unchanged(ds.path), pytest.raises(error, match=text):
             ds.append(packed)
         assert ds.append(Packed(GOOD, np.array([0, 6]))) == 1
+
+
+def test_the_largest_empty_records(tmp_path: Path) -> None:
+    shapes = [(0, 2**31, 2**29), (2**32 - 1, 0, 2**29), (0,), (0, 0, 7)]
+    with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
+        ds.append(Packed(GOOD[:0], np.zeros(5, int), shapes))
+        assert [record.shape for record in ds] == ds.shapes(slice(None)) == shapes
+
+
+class Meddling(list[Any]):
+    """Shapes; while they are looked at, another number goes where the offsets are."""
+
+    def __init__(self, shapes: list[Any], offsets: Array) -> None:
+        super().__init__(shapes)
+        self.offsets = offsets
+
+    def __iter__(self) -> Any:
+        self.offsets[1] = 5
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i4", ">i8"])
+def test_offsets_that_change_while_they_are_checked_are_those_that_were_given(tmp_path: Path, dtype: str) -> None:
+    offsets = np.array([0, 2, 6], dtype)
+    with RaggedDataset(tmp_path / "ds", dtype=np.int32) as ds:
+        ds.append(Packed(GOOD, offsets, Meddling([(2, 1), (2, 2)], offsets)))
+        assert offsets[1] == 5
+        assert all_same(ds[:], [GOOD[:2].reshape(2, 1), GOOD[2:].reshape(2, 2)])
 
 
 def test_a_record_that_is_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +276,7 @@ def test_from_iterator_takes_packed_batches(tmp_path: Path) -> None:
     ("source", "error", "text"),
     [
         ([Packed(GOOD, np.array([0, 6])), GOOD], TypeError, "batch 1: expected a Packed as the first one, found ndarray"),
-        ([GOOD, Packed(GOOD, np.array([0, 6]))], TypeError, "record 1: a Packed among records"),
+        ([GOOD, Packed(GOOD, np.array([0, 6]))], TypeError, "record 1: expected a record, found a Packed"),
         ([Packed(GOOD, np.array([0, 6])), Packed(GOOD, np.array([0, 5]))], ValueError, "record 0: expected an end at item 6"),
     ],
 )  # fmt: skip
@@ -270,3 +302,58 @@ def test_from_iterator_in_blocks_of_any_size(
         assert from_iterator(folder / "ds", given, np.int32) == len(records)
     with RaggedDataset(folder / "ds") as ds:
         assert all_same(ds[:], records)
+
+
+class Answering:
+    """What gives an array when asked, and is no array otherwise."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return self.array
+
+
+def test_batches_of_an_iterator_are_of_any_package(tmp_path: Path) -> None:
+    def batches() -> Any:
+        for _ in range(2):
+            yield Packed(
+                cast(Any, Answering(GOOD)), cast(Any, Answering([0, 2, 6])), cast(Any, Answering([[2, 1], [2, 2]]))
+            )
+            yield Packed(cast(Any, Answering(GOOD[:0])), cast(Any, Answering([0])))
+
+    assert from_iterator(tmp_path / "ds", batches(), np.int32) == 4
+    with RaggedDataset(tmp_path / "ds") as ds:
+        assert all_same(ds[:], [GOOD[:2].reshape(2, 1), GOOD[2:].reshape(2, 2)] * 2)
+
+
+@pytest.mark.parametrize("part", ["values", "offsets"])
+def test_batches_that_have_no_arrays_name_themselves(tmp_path: Path, part: str) -> None:
+    batch = Packed(**{"values": GOOD, "offsets": np.array([0, 6]), part: cast(Any, None)})
+    with pytest.raises(TypeError, match=f"append: {part}: expected"):
+        from_iterator(tmp_path / "ds", [batch], np.int32)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_packed_batch_is_nowhere_taken_for_a_list_of_its_arrays(tmp_path: Path) -> None:
+    records = Packed(np.arange(4), np.arange(4), np.arange(4))
+    (ragged := RaggedDataset(tmp_path / "ragged", dtype=np.int64)).append([np.arange(2)])
+    (dense := DenseDataset(tmp_path / "dense", dtype=np.int64, item_shape=(4,))).append(np.ones((1, 4), np.int64))
+    everywhere: list[Callable[[], Any]] = [
+        lambda: ragged.append([records]),
+        lambda: dense.append(records),
+        lambda: from_iterator(tmp_path / "new", records, np.int64),
+        lambda: from_iterator(tmp_path / "new", [np.arange(2), records], np.int64),
+        lambda: train_dict(records),
+        lambda: measured_dict(records),
+        lambda: dictionary_gain(records, b""),
+    ]
+    for function in everywhere:
+        with pytest.raises(TypeError, match="expected .*, found a Packed"):
+            function()
+    assert (len(ragged), len(dense), (tmp_path / "new").exists()) == (1, 1, False)
+    for nothing in (None, 5):
+        with pytest.raises(TypeError, match="append: expected a list of records, found one"):
+            ragged.append(nothing)
+        with pytest.raises(TypeError, match="pad: expected a list of records, found one"):
+            pad(cast(Any, nothing))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import math
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +270,14 @@ def test_one_in_every_dtype_of_ml_dtypes(kind: Any) -> None:
         pytest.skip("it has no one")
     dense, _ = pad([one, one[:0]], 1)
     assert bits(dense) == 2 * bits(one)
+
+
+@pytest.mark.parametrize("value", [0, True, -2.5, np.float32(3), math.nan])
+@pytest.mark.parametrize("dtype", ["<g", ">g", "<G", ">G"])
+def test_bytes_that_no_number_uses_are_zero(dtype: str, value: Any) -> None:
+    """A long double of x86 has ten bytes in sixteen."""
+    dense, _ = pad([np.empty(0, dtype)], value=value, length=4)
+    raw = dense.view(np.uint8).reshape(-1, np.dtype("g").itemsize)[:, :: 1 if dtype[0] == "<" else -1]
+    assert np.array_equal(dense, np.full((1, 4), value, dtype), equal_nan=True)
+    if np.finfo(np.longdouble).nmant == 63:
+        assert not raw[:, 10:].any()

@@ -222,8 +222,8 @@ def test_split_by_numbers_and_by_indices(tmp_path: Path, rows: Array) -> None:
         ({"a": [*range(20), 3]}, ValueError, "record 3 is in 'a' more than once"),
         ({"a": slice(3), "b": slice(5, None)}, ValueError, "record 3 in none, and 1 others"),
         ({"a": [20]}, IndexError, "out of range"),
-        ({"../a": 1.0}, ValueError, "names of child directories"),
-        ({}, ValueError, "at least one"),
+        ({"../a": 1.0}, ValueError, "parts: expected names of child directories"),
+        ({}, ValueError, "parts: expected at least one, found none"),
         ([("a", 1.0)], TypeError, "a mapping"),
     ]
     for parts, error, text in cases:

@@ -68,6 +68,64 @@ def test_an_interrupt_leaves_nothing_and_is_prompt(source: Path, tmp_path: Path)
     assert names(tmp_path) == ["src"]
 
 
+def test_a_failure_takes_the_parents_that_were_made_with_it(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for dst in ("there/a/b/dst", "c/dst", "d/.."):
+        with unchanged(source), pytest.raises((ValueError, OSError)):
+            recode(source, tmp_path / dst, level=99 if dst.endswith("dst") else None)
+    assert names(tmp_path) == ["src", "there"]
+    assert names(tmp_path / "there") == []
+
+    def fill(done: int, total: int) -> None:
+        (tmp_path / "e" / "another").touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recode(source, tmp_path / "e" / "f" / "dst", progress=fill)
+    assert names(tmp_path / "e") == ["another"]
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "a b\n'c"])
+def test_every_name_that_the_file_system_takes(source: Path, tmp_path: Path, name: str) -> None:
+    recode(source, tmp_path / name)
+    assert names(tmp_path) == sorted(["src", name])
+    with pytest.raises(FileExistsError):
+        recode(source, tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["store", "file", "link"])
+def test_what_somebody_else_puts_there_meanwhile_stays(source: Path, tmp_path: Path, kind: str) -> None:
+    dst = tmp_path / "dst"
+
+    def put(done: int, total: int) -> None:
+        if done < total or os.path.lexists(dst):
+            return
+        if kind == "store":
+            from_numpy(dst, np.arange(3))
+        elif kind == "file":
+            dst.write_text("mine")
+        else:
+            dst.symlink_to("nothing")
+
+    with pytest.raises(FileExistsError, match="there is something already.*dst'$"):
+        recode(source, dst, progress=put)
+    assert names(tmp_path) == ["dst", "src"]
+    if kind == "store":
+        assert DenseDataset(dst)[:].tolist() == [0, 1, 2]
+    elif kind == "file":
+        assert dst.read_text() == "mine"
+    else:
+        assert dst.readlink() == Path("nothing")
+
+
+def test_a_name_that_is_too_long_is_refused_before_anything_is_written(source: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    with pytest.raises(OSError, match="too long"):
+        recode(source, tmp_path / ("x" * 256), progress=lambda done, total: told.append(done))
+    assert told == []
+    assert names(tmp_path) == ["src"]
+
+
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.5, 0.8, 1.0])
 def test_an_error_of_the_callers(source: Path, tmp_path: Path, at: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "BLOCK_BYTES", 10_000)

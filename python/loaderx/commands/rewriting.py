@@ -58,11 +58,20 @@ def index_of(text: str) -> Any:
 def from_file(file: Path) -> Any:
     """The indices in a file."""
     if file.suffix == ".npy":
-        return np.load(file, allow_pickle=False)
+        return from_npy(file)
     try:
         return [int(line) for line in file.read_text(encoding="utf-8").split()]
     except ValueError as error:
         raise ValueError(f"{file}: expected one index a line: {error}") from None
+
+
+def from_npy(file: Path) -> Any:
+    """The array in a file of NumPy's. Not by `numpy.load`, which opens other things too, and recommends to trust them."""
+    with file.open("rb") as stream:
+        try:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+        except ValueError as error:
+            raise ValueError(f"{file}: expected a .npy file of indices or a mask: {error}") from error
 
 
 def tell(path: Path, sources: Sequence[Path], done: Rewritten) -> None:

@@ -147,6 +147,10 @@ class Buckets:
         parts = list(zip(self._counts, self._batch_sizes, strict=True))
         return _core.Draws.bucketed(parts, mode, seed, rank, world_size, self._records)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._records.flags.writeable = False
+
     def __repr__(self) -> str:
         def span(numbers: Sequence[int]) -> str:
             return f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -39,6 +39,8 @@ def bounds_of(ordered: npt.NDArray[np.uint64], growth: Any) -> list[int]:
     """
     try:
         factor = float(growth)
+    except OverflowError:
+        factor = math.inf
     except (TypeError, ValueError):
         raise TypeError(f"growth: expected a number, found {growth!r}") from None
     if not LEAST_GROWTH <= factor < math.inf:

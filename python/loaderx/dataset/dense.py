@@ -11,6 +11,7 @@ import numpy.typing as npt
 from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.index import Indices, out_of_range
+from loaderx.dataset.packed import refuse_packed
 from loaderx.dataset.schema import Shape
 from loaderx.zrecord import Io, PathLike, Verify
 
@@ -138,6 +139,7 @@ class DenseDataset(Dataset[Any, Array, Array]):
         return rows
 
     def _check(self, records: npt.ArrayLike) -> tuple[int, Array]:
+        refuse_packed(records, "append", "an array of records")
         batch = as_array(records, self.dtype, "append")
         if batch.ndim == 0 or batch.shape[1:] != self.item_shape:
             expected = ", ".join(["batch", *map(str, self.item_shape)])

@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx import _core
-from loaderx.dataset.dtypes import DType, as_array, contiguous, described
+from loaderx.dataset.dtypes import DType, as_array, contiguous, described, storable
 from loaderx.dataset.foreign import array_of
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import rows_for
 from loaderx.zrecord import CorruptStoreError
 
 Array = npt.NDArray[Any]
+
+MOST_BYTES = 2.0**63
+"""NumPy counts the bytes of an array in int64, those of an empty one without its empty dimensions."""
 
 
 class Packed(NamedTuple):
@@ -31,6 +34,12 @@ class Packed(NamedTuple):
     """Where each record begins, in items, and where the last one ends, shape (n + 1,). An append takes any integers."""
     shapes: Sequence[Shape] | npt.NDArray[np.integer[Any]] | None = None
     """The shape of each record, a list; None when all are one-dimensional. An append also takes integers, shape (n, rank)."""
+
+
+def refuse_packed(values: object, what: str, expected: str) -> None:
+    """TypeError for a packed batch where something else is expected: as a tuple, its arrays would be taken for records."""
+    if isinstance(values, Packed):
+        raise TypeError(f"{what}: expected {expected}, found a Packed")
 
 
 class Flat(NamedTuple):
@@ -63,15 +72,28 @@ def flat(packed: Packed, dtype: DType | None, what: str) -> Flat:
     """
     name = f"{what}: values"
     values = array_of(packed.values, name) if dtype is None else as_array(packed.values, dtype, name)
+    storable(values.dtype)
     if values.ndim != 1:
         raise ValueError(f"{name}: expected shape (items,), found {values.shape}")
     places = checked_places(packed.offsets, len(values), what)
-    return Flat(contiguous(values), places, rows_for(packed.shapes, places, what))
+    rows = rows_for(packed.shapes, places, what)
+    if rows is not None:
+        check_extent(rows, places, values.dtype, what)
+    return Flat(contiguous(values), places, rows)
+
+
+def is_empty(packed: Packed, what: str) -> bool:
+    """Whether this is a batch of no records, as `packed` of an empty index makes it."""
+    offsets = array_of(packed.offsets, f"{what}: offsets")
+    return offsets.shape == (1,) and array_of(packed.values, f"{what}: values").shape == (0,)
 
 
 def checked_places(offsets: Any, items: int, what: str) -> npt.NDArray[np.int64]:
-    """The offsets of at least one record as int64; TypeError or ValueError where they don't cut so many items."""
-    found = array_of(offsets, f"{what}: offsets")
+    """The offsets of at least one record as int64; TypeError or ValueError where they don't cut so many items.
+
+    A copy: what is checked is what is stored, whatever the caller does to the offsets meanwhile.
+    """
+    found = np.array(array_of(offsets, f"{what}: offsets"), order="C")
     if found.size and found.dtype.kind not in "iu":
         raise TypeError(f"{what}: offsets: expected integers, found dtype {described(found.dtype)}")
     if found.ndim != 1 or found.size == 0:
@@ -88,7 +110,18 @@ def checked_places(offsets: Any, items: int, what: str) -> npt.NDArray[np.int64]
         raise ValueError(
             f"{what}: record {len(found) - 2}: expected an end at item {items}, the last, found {found[-1]}"
         )
-    return np.ascontiguousarray(found, np.int64)
+    return found.astype(np.int64, copy=False)
+
+
+def check_extent(rows: npt.NDArray[np.uint32], places: npt.NDArray[np.int64], dtype: DType, what: str) -> None:
+    """ValueError for an empty record of a shape that no array can have: its other dimensions alone are more than memory has addresses."""
+    empty = np.flatnonzero(places[1:] == places[:-1])
+    stated = np.where(np.arange(1, rows.shape[1]) < rows[empty, :1], rows[empty, 1:], 1)
+    sizes = np.maximum(stated, 1).astype(np.float64).prod(axis=1) * dtype.itemsize
+    if (beyond := sizes >= MOST_BYTES).any():
+        at = int(np.argmax(beyond))
+        shape = tuple(rows[empty[at], 1 : rows[empty[at], 0]].tolist())
+        raise ValueError(f"{what}: record {empty[at]}: no array of dtype {described(dtype)} can have the shape {shape}")
 
 
 Where = Callable[[int], str]

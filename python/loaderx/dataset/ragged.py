@@ -15,7 +15,7 @@ from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit
+from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit, refuse_packed
 from loaderx.dataset.shapes import ROW_WIDTH, Shape, check_shape, rows_of
 from loaderx.zrecord import MAX_RECORD_LEN, CorruptStoreError, Io, PathLike, Verify, ZrecordError
 
@@ -188,7 +188,8 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
     def _check(self, records: Any) -> tuple[int, Prepared]:
         if isinstance(records, Packed):
             return self._check_packed(records)
-        if isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records):
+        one = isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records)
+        if one or not np.iterable(records):
             raise TypeError(
                 f"append: expected a list of records, found one {type(records).__name__}; "
                 "one record is [record], the rows of an array are list(array)"
@@ -214,6 +215,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         return array if array.flags.c_contiguous else contiguous(array)
 
     def _as_record(self, record: Any, what: str) -> Array:
+        refuse_packed(record, what, "a record")
         if isinstance(record, (bytes, bytearray)) and self.dtype.kind != "S" and self.dtype != np.uint8:
             raise ValueError(f"{what}: bytes are records of dtype '|u1', and this store has {described(self.dtype)}")
         array = as_array(record, self.dtype, what)

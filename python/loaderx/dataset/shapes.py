@@ -61,7 +61,7 @@ def rows_of_one_rank(sizes: npt.NDArray[Any], places: npt.NDArray[np.int64], wha
     if rank == 1:
         fits = sizes[:, 0] == np.diff(places)
     else:
-        check_shape((0,) * rank, f"{what}: shapes")
+        check_shape(tuple(sizes[0].tolist()), f"{what}: record 0")
         fits = ((sizes >= 0) & (sizes <= MAX_DIM)).all(axis=1)
     rows = np.zeros((count, ROW_WIDTH), np.uint32)
     if rank != 1 and fits.all():
@@ -71,6 +71,8 @@ def rows_of_one_rank(sizes: npt.NDArray[Any], places: npt.NDArray[np.int64], wha
     if not fits.all():
         at = int(np.argmin(fits))
         shape = tuple(sizes[at].tolist())
+        if min(shape, default=0) < 0:
+            raise ValueError(f"{what}: record {at}: expected sizes from 0 up, found shape {shape}")
         found = places[at + 1] - places[at]
         raise ValueError(f"{what}: record {at}: shape {shape} has {math.prod(shape)} items, found {found}")
     return None if rank == 1 else rows

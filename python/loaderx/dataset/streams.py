@@ -39,20 +39,20 @@ def named(directory: Path, names: Iterable[str] | None) -> list[str]:
     return all_names
 
 
-def checked_names(names: Iterable[str]) -> list[str]:
-    """Stream names as a list. TypeError for other than strings, ValueError for none, duplicates, or what names no child."""
+def checked_names(names: Iterable[str], what: str = "names") -> list[str]:
+    """Names of streams or parts as a list. TypeError for other than strings, ValueError for none, duplicates, or what names no child."""
     if isinstance(names, (str, bytes)):
-        raise TypeError(f"names: expected a list of names, found {names!r}")
+        raise TypeError(f"{what}: expected a list of names, found {names!r}")
     listed = list(names)
     for name in listed:
         if not isinstance(name, str):
-            raise TypeError(f"names: expected strings, found {name!r}")
+            raise TypeError(f"{what}: expected strings, found {name!r}")
         if not names_a_child(name):
-            raise ValueError(f"names: expected names of child directories, found {name!r}")
+            raise ValueError(f"{what}: expected names of child directories, found {name!r}")
     if not listed:
-        raise ValueError("names: expected at least one stream, found none")
+        raise ValueError(f"{what}: expected at least one, found none")
     if len(set(listed)) != len(listed):
-        raise ValueError(f"names: expected each stream once, found {listed}")
+        raise ValueError(f"{what}: expected each once, found {listed}")
     return listed
 
 

@@ -61,7 +61,7 @@ def split(
     check(asked)
     if not isinstance(parts, Mapping):
         raise TypeError(f"parts: expected a mapping of names to shares, found {type(parts).__name__}")
-    checked_names(parts)
+    checked_names(parts, "parts")
     with Origin(src) as origin:
         shares = shared_out(parts, len(origin), seed, shuffle)
         streams = {}

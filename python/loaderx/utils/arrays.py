@@ -21,6 +21,7 @@ from loaderx.arguments import add_note
 from loaderx.dataset import DenseDataset, Packed, RaggedDataset
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.foreign import array_of, has_buffer, speaks
+from loaderx.dataset.packed import is_empty, refuse_packed
 from loaderx.dataset.ragged import Prepared
 from loaderx.dataset.schema import checked_metadata
 from loaderx.utils.dictionary import train_dict
@@ -116,6 +117,7 @@ def from_iterator(
     """
     if isinstance(source, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(source, Iterable):
         raise TypeError(f"from_iterator: expected an iterable of records, found {type(source).__name__}")
+    refuse_packed(source, "from_iterator", "an iterable of records or of packed batches ([packed])")
     check_dictionary(codec, dict_bytes)
     if codec == "zstd_dict" and dict_bytes is None:
         raise ValueError(
@@ -136,8 +138,6 @@ def append_records(dataset: RaggedDataset, records: Iterator[Any]) -> int:
     """Append records, of which a bounded number of bytes is held; returns how many there were."""
 
     def convert(record: Any, number: int) -> Array:
-        if isinstance(record, Packed):
-            raise TypeError(f"from_iterator: record {number}: a Packed among records; give either these or those")
         return dataset._ready(record, f"from_iterator: record {number}")
 
     total = 0
@@ -163,14 +163,15 @@ def append_batches(dataset: RaggedDataset, batches: Iterable[Any]) -> int:
         if not isinstance(batch, Packed):
             found = type(batch).__name__
             raise TypeError(f"from_iterator: batch {number}: expected a Packed as the first one, found {found}")
-        if len(batch.offsets) == 1 and not len(batch.values):
-            continue
         try:
-            dataset.append(batch)
+            if is_empty(batch, "append"):
+                continue
+            count, prepared = dataset._check(batch)
         except (TypeError, ValueError) as error:
             add_note(error, f"in batch {number} of the source, whose record 0 is record {total}")
             raise
-        total += len(batch.offsets) - 1
+        dataset._write((count, prepared))
+        total += count
     return total
 
 

@@ -17,6 +17,7 @@ from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import refuse_packed
 from loaderx.dataset.tiers import tier_named
 from loaderx.zrecord import PathLike, Zrecord, build_dict
 
@@ -79,6 +80,7 @@ def trained_on(samples: Iterable[Sample], size: int) -> bytes:
 
 def samples_of(source: Any, budget: int) -> Iterator[Sample]:
     """A sample of about `budget` bytes, spread evenly over the source."""
+    refuse_packed(source, "train_dict", "an array, an iterable of records or a dataset")
     if is_array(source):
         return from_array(array_of(source, "train_dict"), budget)
     if isinstance(source, (DenseDataset, RaggedDataset)):

@@ -14,6 +14,7 @@ from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import refuse_packed
 from loaderx.dataset.tiers import tier_named
 from loaderx.utils.dictionary import Sample, Stored, first_bytes, sampled, spread, trained_on
 from loaderx.zrecord import PathLike, Zrecord
@@ -148,6 +149,7 @@ def measured(records: Stored, chosen: Indices, dictionary: bytes, level: int, sc
 
 def stored(source: Any, what: str) -> Stored:
     """The records of a source, by their indices."""
+    refuse_packed(source, what, "an array, a list of records, a dataset or a Zrecord")
     if isinstance(source, (DenseDataset, RaggedDataset)):
         return source._store
     if isinstance(source, Zrecord) or hasattr(source, "gather_packed"):

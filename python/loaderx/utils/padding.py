@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from loaderx import _core
 from loaderx.arguments import integer
-from loaderx.dataset.dtypes import DType, as_array, contiguous, described, storable
+from loaderx.dataset.dtypes import DType, as_array, contiguous, described, native, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.named import name_of
 from loaderx.dataset.packed import Packed, flat
@@ -63,7 +63,8 @@ def pad_packed(packed: Packed, value: Any, room: int | None, side: Side) -> tupl
 
 def pad_list(records: Iterable[Any], value: Any, room: int | None, side: Side) -> tuple[Array, Lengths]:
     """`pad` of a list of records."""
-    if isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records):
+    one = isinstance(records, (str, bytes, bytearray, memoryview, Mapping)) or is_array(records)
+    if one or not np.iterable(records):
         raise TypeError(f"pad: expected a list of records, found one {type(records).__name__}")
     given = list(records)
     if not given:
@@ -164,10 +165,18 @@ def number(value: Any, dtype: DType) -> Array | None:
     if given.dtype == dtype:
         return given
     try:
-        item = given.astype(dtype)
+        item = converted(given, dtype)
         return item if equal(item, given) else None
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def converted(given: Array, dtype: DType) -> Array:
+    """A number in another dtype, as near as that has it. Bytes of it that no conversion sets, as long doubles have some, are zero."""
+    item = np.zeros((), native(dtype))
+    for part, of in ((item.real, given.real), (item.imag, given.imag)) if dtype.kind == "c" else ((item, given),):
+        np.copyto(part, of, casting="unsafe")
+    return item if item.dtype == dtype else item.byteswap().view(dtype)
 
 
 def equal(item: Array, given: Array) -> bool:
