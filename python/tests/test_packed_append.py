@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -357,3 +357,32 @@ def test_a_packed_batch_is_nowhere_taken_for_a_list_of_its_arrays(tmp_path: Path
             ragged.append(nothing)
         with pytest.raises(TypeError, match="pad: expected a list of records, found one"):
             pad(cast(Any, nothing))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_batches_of_any_size_come_together(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """`from_iterator` holds small batches until they are worth an append, whatever the source does with its memory then."""
+    shapes = st.lists(st.sampled_from([(0,), (3,), (2, 2), (), (50,)]), max_size=4)
+    wanted = [
+        [np.full(shape, 10 * at + i, np.int16) for i, shape in enumerate(one)]
+        for at, one in enumerate(data.draw(st.lists(shapes, min_size=1, max_size=8)))
+    ]
+    buffer = np.zeros(500, np.int16)
+
+    def batches() -> Iterator[Packed]:
+        for records in wanted:
+            offsets = np.concatenate([[0], np.cumsum([record.size for record in records])]).astype(np.int64)
+            values = buffer[: offsets[-1]]
+            values[:] = np.concatenate([np.empty(0, np.int16), *(record.reshape(-1) for record in records)])
+            plain = all(record.ndim == 1 for record in records)
+            yield Packed(values, offsets, None if plain else [record.shape for record in records])
+
+    path = tmp_path_factory.mktemp("batches") / "ds"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(arrays, "PACKED_BYTES", data.draw(st.sampled_from([1, 1000, 4000, 1 << 20])))
+        count = from_iterator(path, batches(), np.int16)
+    flat = [record for records in wanted for record in records]
+    assert count == len(flat)
+    with RaggedDataset(path, read_only=True) as ds:
+        assert all_same(ds[:], flat)

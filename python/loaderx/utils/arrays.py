@@ -24,6 +24,7 @@ from loaderx.dataset.foreign import array_of, has_buffer, speaks
 from loaderx.dataset.packed import is_empty, refuse_packed
 from loaderx.dataset.ragged import Prepared
 from loaderx.dataset.schema import checked_metadata
+from loaderx.dataset.shapes import ROW_WIDTH
 from loaderx.utils.dictionary import train_dict
 from loaderx.zrecord import PathLike, check_codec
 
@@ -157,8 +158,9 @@ def append_next(
 
 
 def append_batches(dataset: RaggedDataset, batches: Iterable[Any]) -> int:
-    """Append packed batches; returns how many records there were."""
+    """Append packed batches; returns how many records there were. Small ones are copied, and written together."""
     total = 0
+    held = Held(dataset)
     for number, batch in enumerate(batches):
         if not isinstance(batch, Packed):
             found = type(batch).__name__
@@ -170,9 +172,56 @@ def append_batches(dataset: RaggedDataset, batches: Iterable[Any]) -> int:
         except (TypeError, ValueError) as error:
             add_note(error, f"in batch {number} of the source, whose record 0 is record {total}")
             raise
-        dataset._write((count, prepared))
+        held.add(count, prepared)
         total += count
+    held.write()
     return total
+
+
+class Held:
+    """Batches that wait until they are worth an append."""
+
+    def __init__(self, dataset: RaggedDataset) -> None:
+        self._dataset = dataset
+        self._batches: list[tuple[int, Prepared]] = []
+        self._size = 0
+
+    def add(self, count: int, batch: Prepared) -> None:
+        """Append a batch of `count` records, perhaps later. The source may use its memory again."""
+        assert isinstance(batch.records, np.ndarray)
+        size = batch.records.nbytes + count * RECORD_OVERHEAD
+        if size >= PACKED_BYTES // 8:
+            self.write()
+            self._dataset._write((count, batch))
+            return
+        self._batches.append((count, batch._replace(records=as_bytes(batch.records).copy())))
+        self._size += size
+        if self._size >= PACKED_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Append what is held."""
+        if self._batches:
+            self._dataset._write(joined(self._batches))
+        self._batches, self._size = [], 0
+
+
+def joined(batches: list[tuple[int, Prepared]]) -> tuple[int, Prepared]:
+    """Batches of bytes as one."""
+    counts = [count for count, _ in batches]
+    values = [np.asarray(batch.records) for _, batch in batches]
+    begin = np.cumsum([0, *(part.nbytes for part in values[:-1])]).astype(np.uint64)
+    starts = [offset + np.asarray(batch.starts) for offset, (_, batch) in zip(begin, batches, strict=True)]
+    rows = None
+    if any(batch.rows is not None for _, batch in batches):
+        plain = [np.zeros((count, ROW_WIDTH), np.uint32) for count in counts]
+        rows = np.concatenate([p if b.rows is None else b.rows for p, (_, b) in zip(plain, batches, strict=True)])
+    return sum(counts), Prepared(np.concatenate(values), np.concatenate(starts), rows)
+
+
+def as_bytes(array: Array) -> Array:
+    """A C-contiguous array as its bytes."""
+    return array.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
 
 
 def check_dictionary(codec: str, dict_bytes: bytes | None) -> None:
