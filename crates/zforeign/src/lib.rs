@@ -4,6 +4,8 @@
 //! bytes that were read.
 
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod tar;
 pub mod tfrecord;
 

@@ -102,6 +102,13 @@ fn sums(block: &[u8; BLOCK]) -> [i128; 2] {
     [unsigned.into(), i128::from(unsigned) - 256 * i128::from(negative)]
 }
 
+/// Make the checksum right.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn seal(block: &mut [u8; BLOCK]) {
+    let [sum, _] = sums(block);
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
 /// A field's number: octal digits, or after a byte 0x80 or 0xff (negative) binary. None where it is none.
 fn number(field: &[u8]) -> Option<i128> {
     let (first, rest) = field.split_first()?;

@@ -9,5 +9,7 @@ mod samples;
 mod tests;
 mod walk;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use header::seal;
 pub use samples::{Files, MISSING, Samples};
 pub use walk::{ArrayHeader, Arrays, Walk};

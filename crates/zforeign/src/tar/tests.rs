@@ -2,11 +2,11 @@
 
 use super::{Arrays, Files, MISSING, Walk};
 use crate::Error;
-use crate::tar::header::BLOCK;
+use crate::tar::header::{BLOCK, seal};
 use crate::tar::samples::split;
 
 /// A header with its checksum.
-pub(crate) fn header(name: &[u8], size: usize, flag: u8) -> Vec<u8> {
+fn header(name: &[u8], size: usize, flag: u8) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
     block[..name.len()].copy_from_slice(name);
     block[124..136].copy_from_slice(format!("{size:011o} ").as_bytes());
@@ -16,9 +16,7 @@ pub(crate) fn header(name: &[u8], size: usize, flag: u8) -> Vec<u8> {
 }
 
 fn sealed(mut block: Vec<u8>) -> Vec<u8> {
-    block[148..156].fill(b' ');
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    seal(block.as_mut_slice().try_into().unwrap());
     block
 }
 
@@ -132,7 +130,8 @@ fn sizes_may_be_binary_but_not_out_of_reach() {
 
 #[test]
 fn names_are_split_as_webdataset_does() {
-    let cases: [(&[u8], Option<(&[u8], &[u8])>); 12] = [
+    type Split = Option<(&'static [u8], &'static [u8])>;
+    let cases: [(&[u8], Split); 12] = [
         (b"a.txt", Some((b"a", b"txt"))),
         (b"d.d/a.b.TXT", Some((b"d.d/a", b"b.txt"))),
         (b"a/.hidden", Some((b"a/", b"hidden"))),
