@@ -104,7 +104,10 @@ class InPlace:
     def read(self, position: int, size: int) -> bytes:
         """At least so many bytes from `position` on, fewer only at the end. So many are at most 2 MiB."""
         window = SHORT if position - self._end > LARGE else WINDOW
-        content = os.pread(self._stream.fileno(), max(size, window), position)
+        file = self._stream.fileno()
+        content = os.pread(file, max(size, window), position)
+        while len(content) < size and (more := os.pread(file, size - len(content), position + len(content))):
+            content += more
         self._end = position + len(content)
         return content
 
