@@ -133,7 +133,7 @@ guard: env ## instructions of the hot paths beside the accepted figures (needs v
 guard-accept: env ## make what is counted now the accepted figures
 	$(BIN)/python bench/guard/guard.py --accept
 
-fuzz-check: ## hostile stores, hostile bytes, cut operations: a minute of fuzzing
+fuzz-check: ## hostile stores, hostile bytes, foreign files, cut operations: a minute of fuzzing
 	fuzz/run 60
 
 HOURS ?= 2

@@ -200,6 +200,38 @@ class Frames:
         many bytes.
         """
 
+@final
+class TarWalk:
+    """Finds the files of a tar archive by its headers, as samples: neighbours whose names are alike up to the first dot."""
+
+    def __new__(cls, named: list[tuple[bytes, bool]], last: list[bytes]) -> TarWalk:
+        """Which files are arrays in NumPy's format: `named` says so of extensions, `last` has what ends others after their last dot."""
+    def wanted(self) -> tuple[int, int]:
+        """Where in the archive it goes on, and how many bytes it needs from there on at least, 2 MiB at most."""
+    def feed(self, content: npt.NDArray[Any] | bytes, base: int) -> None:
+        """Go on as far as `content` suffices, whose first byte is byte `base` of the archive. ValueError for a damaged archive."""
+    def finish(self, length: int) -> None:
+        """The archive ends at byte `length`: ValueError if it is cut."""
+    def fresh_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of arrays that were met first since the last call: name of the file, its first bytes. They are numbered from 0 on."""
+    def samples(
+        self,
+    ) -> tuple[
+        bytes,
+        npt.NDArray[np.int64],
+        list[
+            tuple[
+                bytes,
+                npt.NDArray[np.int64],
+                npt.NDArray[np.int64],
+                npt.NDArray[np.int64],
+                npt.NDArray[np.int64],
+            ]
+        ],
+    ]:
+        """What was found, once: all samples' names, where each ends in them, and for each extension (in lower case): sample numbers of its files,
+        where each begins, how many bytes it has, the number of its array header or -1."""
+
 def split(
     array: npt.NDArray[Any], places: npt.NDArray[np.int64], rows: npt.NDArray[np.uint32] | None = None
 ) -> list[npt.NDArray[Any]]:

@@ -22,6 +22,7 @@ mod rows;
 mod sampler;
 mod shapes;
 mod store;
+mod tar;
 mod tfrecord;
 mod view;
 
@@ -38,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<frames::Frames>()?;
+    module.add_class::<tar::TarWalk>()?;
     module.add_class::<sampler::Sampler>()?;
     module.add_class::<draws::Draws>()?;
     module.add_class::<pipeline::Pipeline>()?;

@@ -4,12 +4,12 @@ use numpy::{Element, PyArray1, PyArrayMethods, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use ztfrecord::{Column, Kind, Values};
+use zforeign::tfrecord::{Column, Kind, Values};
 
 use crate::array::{Numbers, Source};
 use crate::error::{Raise, detached};
 
-impl Raise for ztfrecord::Error {
+impl Raise for zforeign::Error {
     fn raise(self, _: Python<'_>) -> PyErr {
         PyValueError::new_err(self.to_string())
     }
@@ -28,7 +28,7 @@ pub(crate) fn tfrecord_walk<'py>(
     data: bool,
 ) -> PyResult<Walked<'py>> {
     let bytes = content.as_slice()?;
-    let walk = detached(py, || ztfrecord::walk(bytes, base, data))?;
+    let walk = detached(py, || zforeign::tfrecord::walk(bytes, base, data))?;
     Ok((PyArray1::from_vec(py, walk.starts), PyArray1::from_vec(py, walk.lengths), walk.end, walk.wanted))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn scan_examples<'py>(
     base: u64,
 ) -> PyResult<Vec<Shown<'py>>> {
     let (bytes, starts, lengths) = (content.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
-    let seen = detached(py, || ztfrecord::scan(bytes, starts, lengths, base))?;
+    let seen = detached(py, || zforeign::tfrecord::scan(bytes, starts, lengths, base))?;
     let shown = seen.into_iter().map(|one| {
         let name = PyBytes::new(py, &one.name);
         (name, one.kind.map(Kind::name), one.present, one.least, one.most, one.first)
@@ -63,7 +63,7 @@ pub(crate) fn parse_examples<'py>(
     let (bytes, starts, lengths) = (content.as_slice()?, starts.as_slice()?, lengths.as_slice()?);
     let wanted =
         wanted.into_iter().map(|(name, kind)| Ok((name, kind_of(&kind)?))).collect::<PyResult<Vec<_>>>()?;
-    let columns = detached(py, || ztfrecord::columns(bytes, starts, lengths, base, &wanted))?;
+    let columns = detached(py, || zforeign::tfrecord::columns(bytes, starts, lengths, base, &wanted))?;
     Ok(columns.into_iter().map(|column| parsed(py, column)).collect())
 }
 

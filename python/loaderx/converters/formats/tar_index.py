@@ -2,68 +2,74 @@
 
 from __future__ import annotations
 
-import re
-import tarfile
-from array import array
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from loaderx.converters.formats.npyfile import HEADER_LIMIT, Header, header_of
+from loaderx._core import TarWalk
+from loaderx.converters.formats.npyfile import Header, header_of
 from loaderx.converters.formats.pieces import Places
 from loaderx.converters.formats.ranges import Inflated, compression_of
 
-NAME = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
-"""As webdataset splits it."""
-SKIPPED = re.compile(r"__[^/]*__($|/)")
-BLOCK = 512
-SHORT_HEADER = 256
 MISSING = -1
+"""In place of a header's number, where there is none."""
+WINDOW = 1 << 18
+"""Read at once where files are small."""
+SHORT = 1 << 12
+"""Read at once where they are large, so that little but headers is read."""
+LARGE = 1 << 16
+"""A jump beyond what was read that is worth reading less."""
 
 
+class Within(NamedTuple):
+    """The files of one extension, of some samples: an item for each."""
+
+    starts: Places
+    sizes: Places
+    """0 where there is none."""
+    headers: Places
+    """The number of each file's NumPy header, MISSING where there is none."""
+    present: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
 class Member:
-    """The files of one extension, one a sample: where each lies."""
+    """The files of one extension, at most one a sample: an item for each file."""
 
-    def __init__(self) -> None:
-        self._starts, self._sizes, self._headers = array("q"), array("q"), array("q")
+    samples: Places
+    """The number of the sample of each, ascending."""
+    starts: Places
+    """The first byte of each file's content."""
+    sizes: Places
+    """The bytes of each."""
+    headers: Places
+    """The number of each file's NumPy header, MISSING where it isn't NumPy's."""
 
-    def put(self, sample: int, start: int, size: int, header: int) -> None:
-        """The file of a sample; those before it that had none get none."""
-        self.pad(sample)
-        self._starts.append(start)
-        self._sizes.append(size)
-        self._headers.append(header)
+    def within(self, first: int, stop: int) -> Within:
+        """Those of the samples from `first` up to `stop`."""
+        low, high = np.searchsorted(self.samples, [first, stop])
+        at = self.samples[low:high] - first
+        present = np.zeros(stop - first, bool)
+        present[at] = True
 
-    def pad(self, samples: int) -> None:
-        """Up to so many samples: what is not there is MISSING."""
-        for _ in range(samples - len(self._starts)):
-            self._starts.append(0)
-            self._sizes.append(0)
-            self._headers.append(MISSING - 1)
+        def spread(values: Places, nothing: int) -> Places:
+            column = np.full(stop - first, nothing, np.int64)
+            column[at] = values[low:high]
+            return column
 
-    @property
-    def starts(self) -> Places:
-        """The first byte of each file's content."""
-        return np.frombuffer(self._starts, np.int64)
+        return Within(spread(self.starts, 0), spread(self.sizes, 0), spread(self.headers, MISSING), present)
 
-    @property
-    def sizes(self) -> Places:
-        """The bytes of each; 0 where there is none."""
-        return np.frombuffer(self._sizes, np.int64)
-
-    @property
-    def headers(self) -> Places:
-        """The number of each file's NumPy header, MISSING where it isn't NumPy's."""
-        return np.frombuffer(self._headers, np.int64)
-
-    @property
-    def present(self) -> Any:
-        """Which samples have such a file."""
-        return self.headers >= MISSING
+    def first_lack(self) -> int:
+        """The first sample that has no such file; the one after all of them if none lacks it before."""
+        gaps = np.flatnonzero(self.samples != np.arange(len(self.samples)))
+        return int(gaps[0]) if len(gaps) else len(self.samples)
 
 
 @dataclass
@@ -73,12 +79,12 @@ class Shard:
     file: Path
     compression: str | None
     members: dict[str, Member] = field(default_factory=dict)
-    keys: bytearray = field(default_factory=bytearray)
+    keys: bytes = b""
     """Of all samples, one after another."""
-    key_ends: array[int] = field(default_factory=lambda: array("q", [0]))
-    headers: dict[bytes, int] = field(default_factory=dict)
-    """Of arrays, which are few: by their bytes, to their number."""
+    key_ends: Places = field(default_factory=lambda: np.zeros(1, np.int64))
+    """Where each ends in `keys`, after a 0."""
     parsed: list[Header] = field(default_factory=list)
+    """Headers of arrays, which are few."""
 
     def __len__(self) -> int:
         return len(self.key_ends) - 1
@@ -88,128 +94,115 @@ class Shard:
         return self.keys[self.key_ends[sample] : self.key_ends[sample + 1]].decode(errors="replace")
 
 
-class Watched:
-    """A file as tarfile reads it. It keeps what was read last: tarfile takes a damaged header for the end, and says nothing."""
+class InPlace:
+    """An archive as it lies on the disk."""
 
-    def __init__(self, stream: IO[bytes] | Inflated) -> None:
-        self._stream = stream
-        self.last = b""
+    def __init__(self, file: Path) -> None:
+        self._stream = file.open("rb", buffering=0)
+        self._end = 0
 
-    def read(self, size: int) -> bytes:
-        """So many bytes, or up to the end."""
-        self.last = self._stream.read(size)
-        return self.last
+    def read(self, position: int, size: int) -> bytes:
+        """At least so many bytes from `position` on, fewer only at the end. So many are at most 2 MiB."""
+        window = SHORT if position - self._end > LARGE else WINDOW
+        file = self._stream.fileno()
+        content = os.pread(file, max(size, window), position)
+        while len(content) < size and (more := os.pread(file, size - len(content), position + len(content))):
+            content += more
+        self._end = position + len(content)
+        return content
 
-    def tell(self) -> int:
-        """How far it is read."""
-        return self._stream.position if isinstance(self._stream, Inflated) else self._stream.tell()
+    @property
+    def length(self) -> int:
+        """The bytes of the archive."""
+        return os.fstat(self._stream.fileno()).st_size
 
-    def seek(self, position: int) -> None:
-        """Go on to `position`, which lies ahead in what is inflated."""
-        if isinstance(self._stream, Inflated):
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
+class Streamed:
+    """An archive that is inflated on the way."""
+
+    def __init__(self, file: Path, compression: str) -> None:
+        self._stream = Inflated(file, compression)
+        self._rest = b""
+
+    def read(self, position: int, size: int) -> bytes:
+        """As `InPlace.read`; no position lies before the last one."""
+        begin = self._stream.position - len(self._rest)
+        self._rest = self._rest[position - begin :]
+        if not self._rest:
             self._stream.skip_to(position)
-        else:
-            self._stream.seek(position)
+        self._rest += self._stream.read(max(size, WINDOW) - len(self._rest))
+        return self._rest
+
+    @property
+    def length(self) -> int:
+        """How far it is read, which is all of it at the end."""
+        return self._stream.position
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
 
 
-def indexed(file: Path, arrays: Any) -> Shard:
-    """The index of an archive. `arrays` tells by an extension whether its files are NumPy's. ValueError for a damaged one."""
+def indexed(file: Path, named: Mapping[str, bool], last: Sequence[str] = ()) -> Shard:
+    """The index of an archive. ValueError for a damaged one.
+
+    `named` says of extensions whether their files are NumPy's; of others those are that end, after their last dot, in one of `last`.
+    """
     shard = Shard(file, compression_of(file))
-    opened = Inflated(file, shard.compression) if shard.compression else file.open("rb")
-    with closing(opened):
-        watched = Watched(opened)
-        try:
-            walk(shard, watched, arrays)
-        except (tarfile.TarError, OverflowError, RecursionError, UnicodeError, EOFError) as error:
-            raise ValueError(f"{file}: this tar archive is damaged at about byte {watched.tell()}: {error}") from error
-    for member in shard.members.values():
-        member.pad(len(shard))
+    walk = TarWalk([(stored(name), is_array) for name, is_array in named.items()], [stored(name) for name in last])
+    with closing(Streamed(file, shard.compression) if shard.compression else InPlace(file)) as archive:
+        follow(shard, walk, archive)
+    shard.keys, ends, files = walk.samples()
+    shard.key_ends = np.concatenate([shard.key_ends, ends])
+    shard.members = {shown(extension): Member(*columns) for extension, *columns in files}
+    for name, member in shard.members.items():
+        check_sizes(shard, name, member)
     return shard
 
 
-def walk(shard: Shard, watched: Watched, arrays: Any) -> None:
-    """Enter all files of an archive."""
-    stream: Any = watched
-    current = None
-    end = 0
-    with tarfile.open(fileobj=stream, mode="r:") as archive:
-        while (info := archive.next()) is not None:
-            archive.members = []  # type: ignore[attr-defined, unused-ignore]
-            if info.size < 0 or info.offset_data < end:
-                raise ValueError(
-                    f"{shard.file}: {info.name!r} has {info.size} bytes at byte {info.offset_data}; the archive is damaged"
-                )
-            end = info.offset_data + info.size
-            split = None if info.isdir() else named(shard.file, info)
-            if split is None:
-                continue
-            key, extension = split
-            if key != current:
-                current = key
-                shard.keys += key.encode(errors="surrogateescape")
-                shard.key_ends.append(len(shard.keys))
-            put(shard, watched, info, extension, arrays(extension))
-    check_end(shard.file, watched)
+def follow(shard: Shard, walk: TarWalk, archive: InPlace | Streamed) -> None:
+    """Give a walk what it wants, up to the end."""
+    while True:
+        position, size = walk.wanted()
+        content = archive.read(position, size)
+        try:
+            walk.feed(content, position)
+            if len(content) < size:
+                walk.finish(archive.length)
+        except ValueError as error:
+            raise ValueError(f"{shard.file}: {error}") from error
+        for name, header in walk.fresh_headers():
+            shard.parsed.append(header_of(BytesIO(header), f"{shard.file}: {shown(name)!r}", scalars=True))
+        if len(content) < size:
+            return
 
 
-def named(file: Path, info: tarfile.TarInfo) -> tuple[str, str] | None:
-    """Sample and extension of a file, in lower case. None for what is no part of a sample."""
-    if SKIPPED.match(info.name):
-        return None
-    split = NAME.match(info.name)
-    if split is None or not split[2]:
-        return None
-    if not info.isreg() or info.issparse():
-        what = "a sparse file" if info.issparse() else "a link" if info.issym() or info.islnk() else "no regular file"
-        raise ValueError(f"{file}: {info.name!r} is {what}; expected regular files")
-    return split[1], split[2].lower()
-
-
-def put(shard: Shard, watched: Watched, info: tarfile.TarInfo, extension: str, is_array: bool) -> None:
-    """Enter a file of the last sample."""
-    member = shard.members.setdefault(extension, Member())
-    sample = len(shard) - 1
-    if len(member.starts) > sample:
-        raise ValueError(f"{shard.file}: sample {shard.key(sample)!r} has two files {extension!r}")
-    header = MISSING
-    if is_array:
-        header = header_number(shard, watched, info)
-    member.put(sample, info.offset_data, info.size, header)
-
-
-def header_number(shard: Shard, watched: Watched, info: tarfile.TarInfo) -> int:
-    """The number of the header of an array. Few differ, so most are only looked up."""
-    watched.seek(info.offset_data)
-    start = watched.read(min(SHORT_HEADER, info.size))
-    size = 10 + int.from_bytes(start[8:10], "little") if start[6:7] == b"\1" else SHORT_HEADER
-    if len(start) < size or start[6:7] != b"\1":
-        start += watched.read(min(HEADER_LIMIT, info.size - len(start)))
-    number = shard.headers.get(start[:size])
-    if number is None:
-        header = header_of(BytesIO(start), f"{shard.file}: {info.name!r}", scalars=True)
-        number = shard.headers.setdefault(start[: header.size], len(shard.parsed))
-        if number == len(shard.parsed):
-            shard.parsed.append(header)
-    header = shard.parsed[number]
-    if header.size + header.bytes != info.size:
+def check_sizes(shard: Shard, name: str, member: Member) -> None:
+    """ValueError unless each array has just the bytes that its header says."""
+    arrays = np.flatnonzero(member.headers != MISSING)
+    numbers = member.headers[arrays]
+    # A header may say more than 64 bits hold.
+    expected = np.array([min(header.size + header.bytes, 1 << 62) for header in shard.parsed] or [0], np.int64)
+    wrong = np.flatnonzero(expected[numbers] != member.sizes[arrays])
+    if len(wrong):
+        at = arrays[wrong[0]]
+        header = shard.parsed[member.headers[at]]
+        key = shard.key(int(member.samples[at]))
         raise ValueError(
-            f"{shard.file}: {info.name!r}: expected {header.bytes} bytes of an array of shape {header.shape}, "
-            f"found {info.size - header.size}"
+            f"{shard.file}: {f'{key}.{name}'!r}: expected {header.bytes} bytes of an array of shape {header.shape}, "
+            f"found {member.sizes[at] - header.size}"
         )
-    return number
 
 
-def check_end(file: Path, watched: Watched) -> None:
-    """ValueError unless an empty block ended the archive, and nothing is behind it."""
-    last = watched.last
-    if len(last) < BLOCK or last.count(0) != len(last):
-        found = "the end of the file" if len(last) < BLOCK else "other bytes"
-        raise ValueError(
-            f"{file}: at byte {watched.tell() - len(last)}: expected a header, or the empty block that ends an archive, found {found}; "
-            "it is cut or damaged"
-        )
-    while rest := watched.read(1 << 16):
-        if rest.count(0) != len(rest):
-            raise ValueError(
-                f"{file}: there is more after the end of the archive, at about byte {watched.tell() - len(rest)}"
-            )
+def stored(name: str) -> bytes:
+    """A name as an archive has it."""
+    return name.encode(errors="surrogateescape")
+
+
+def shown(name: bytes) -> str:
+    """The same as text, whatever its bytes."""
+    return name.decode(errors="surrogateescape")

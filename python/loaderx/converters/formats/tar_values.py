@@ -24,6 +24,7 @@ BY_EXTENSION = {
     **dict.fromkeys(("txt", "text", "transcript", "json", "jsn"), "text"),
     "npy": "npy",
 }
+ARRAYS = [ending for ending, kind in BY_EXTENSION.items() if kind == "npy"]
 INTEGER = re.compile(rb"\s*[+-]?[0-9]{1,30}\s*")
 Where: TypeAlias = Callable[[int, str], str]
 """Names a sample's file by its place in the block."""
@@ -64,11 +65,11 @@ class Field:
     def _missing(self, shard: Shard) -> int:
         """How many samples have no such file; the first is kept for a message."""
         member = shard.members.get(self.name)
-        lacks = np.ones(len(shard), bool) if member is None else ~member.present
-        if lacks.any() and not self.lack:
-            key = shard.key(int(np.flatnonzero(lacks)[0]))
+        lacks = len(shard) - (0 if member is None else len(member.samples))
+        if lacks and not self.lack:
+            key = shard.key(0 if member is None else member.first_lack())
             self.lack = f"{shard.file}: sample {key!r} has no file {self.name!r}, which others have"
-        return int(lacks.sum())
+        return lacks
 
     def read(self, shard: Shard, first: int, stop: int, buffer: Array, starts: Places | None, where: Where) -> Values:
         """The records of some samples, whose files lie in `buffer`; `starts` is None where the shard has no such files."""
@@ -78,10 +79,10 @@ class Field:
             return self._read(
                 Files(buffer, nothing, nothing, np.zeros(stop - first, bool), [None] * (stop - first), named)
             )
-        member = shard.members[self.name]
-        numbers = member.headers[first:stop].tolist()
+        files = shard.members[self.name].within(first, stop)
+        numbers = files.headers.tolist()
         headers = [shard.parsed[number] if number >= 0 else None for number in numbers] if shard.parsed else []
-        return self._read(Files(buffer, starts, member.sizes[first:stop], member.present[first:stop], headers, named))
+        return self._read(Files(buffer, starts, files.sizes, files.present, headers, named))
 
     def _where(self, where: Where, at: int) -> str:
         return where(at, self.name)
@@ -126,7 +127,7 @@ def arrays_spec(name: str, members: Sequence[tuple[Shard, Member]]) -> StreamSpe
     """The stream of arrays: dense where all are alike. ValueError for those of different dtypes."""
     headers: list[Header] = []
     for shard, member in members:
-        headers += [shard.parsed[number] for number in np.unique(member.headers[member.present]).tolist()]
+        headers += [shard.parsed[number] for number in np.unique(member.headers).tolist()]
     first = headers[0]
     for header in headers:
         if header.dtype != first.dtype:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from loaderx.converters.formats.pieces import (
 )
 from loaderx.converters.formats.ranges import Inflated, read_range
 from loaderx.converters.formats.tar_index import Member, Shard, indexed
-from loaderx.converters.formats.tar_values import Field, Where, field_of, kind_of
+from loaderx.converters.formats.tar_values import ARRAYS, Field, Where, field_of, kind_of
 from loaderx.converters.source import TEXT, Array, Block, Format, Part, StreamSpec, Values
 from loaderx.dataset.packed import Packed
 
@@ -43,7 +42,8 @@ class Shards:
         check_nulls(nulls)
         self.files = files
         kind = partial(kind_of, kinds or {})
-        self._shards = [indexed(file, lambda extension: kind(extension) == "npy") for file in files]
+        named = {extension: kind(extension) == "npy" for extension in kinds or {}}
+        self._shards = [indexed(file, named, ARRAYS) for file in files]
         names = dict.fromkeys(name for shard in self._shards for name in shard.members)
         unknown = [name for name in kinds or {} if name not in names]
         if unknown:
@@ -91,7 +91,9 @@ class Span(NamedTuple):
 def parts_of(shard: Shard, start: int, names: Sequence[str], fields: Sequence[Field]) -> Iterator[Part]:
     """The samples of an archive from `start` on."""
     members = {field.name: shard.members[field.name] for field in fields if field.name in shard.members}
-    sizes = sum((member.sizes for member in members.values()), np.full(len(shard), 64, np.int64))
+    sizes = np.full(len(shard), 64, np.int64)
+    for member in members.values():
+        sizes[member.samples] += member.sizes
     ranges = steps(sizes, start)
     build = partial(block, shard, names, fields)
     if shard.compression is None:
@@ -105,10 +107,11 @@ def parts_of(shard: Shard, start: int, names: Sequence[str], fields: Sequence[Fi
 
 def bounds(members: Mapping[str, Member], first: int, stop: int) -> tuple[int, int, int]:
     """Where the first of the files of some samples begins and where the last ends, and how many bytes they are."""
-    sizes = np.concatenate([member.sizes[first:stop] for member in members.values()] or [np.zeros(0, np.int64)])
+    files = [member.within(first, stop) for member in members.values()]
+    sizes = np.concatenate([those.sizes for those in files] or [np.zeros(0, np.int64)])
     if not sizes.any():
         return 0, 0, 0
-    starts = np.concatenate([member.starts[first:stop] for member in members.values()])
+    starts = np.concatenate([those.starts for those in files])
     there = sizes > 0
     return int(starts[there].min()), int((starts + sizes)[there].max()), int(sizes.sum())
 
@@ -123,10 +126,11 @@ def read_span(file: Path, members: Mapping[str, Member], first: int, stop: int) 
     done = 0
     with file.open("rb") as stream:
         for name, member in members.items():
-            sizes = member.sizes[first:stop]
+            files = member.within(first, stop)
+            sizes = files.sizes
             starts[name] = done + np.cumsum(sizes) - sizes
             done += int(sizes.sum())
-            for at, size in zip(member.starts[first:stop].tolist(), sizes.tolist(), strict=True):
+            for at, size in zip(files.starts.tolist(), sizes.tolist(), strict=True):
                 stream.seek(at)
                 pieces.append(np.frombuffer(stream.read(size), np.uint8))
     buffer = np.concatenate(pieces)
@@ -144,7 +148,7 @@ def inflated_span(stream: Inflated, members: Mapping[str, Member], first: int, s
 
 def shifted(members: Mapping[str, Member], first: int, stop: int, low: int) -> dict[str, Places]:
     """Where files lie in bytes from `low` on."""
-    return {name: np.maximum(member.starts[first:stop] - low, 0) for name, member in members.items()}
+    return {name: np.maximum(member.within(first, stop).starts - low, 0) for name, member in members.items()}
 
 
 def block(shard: Shard, names: Sequence[str], fields: Sequence[Field], first: int, stop: int, span: Span) -> Block:
@@ -165,13 +169,13 @@ def present(shard: Shard, extension: str, first: int, stop: int) -> Array:
     """Which samples have a file."""
     if extension not in shard.members:
         return np.zeros(stop - first, bool)
-    return np.array(shard.members[extension].present[first:stop])
+    return shard.members[extension].within(first, stop).present
 
 
 def keys(shard: Shard, first: int, stop: int, where: Where) -> Packed:
     """The names of some samples."""
-    ends = np.array(list(islice(shard.key_ends, first, stop + 1)), np.int64)
-    names = np.frombuffer(bytes(shard.keys[ends[0] : ends[-1]]), np.uint8)
+    ends = shard.key_ends[first : stop + 1]
+    names = np.frombuffer(shard.keys[ends[0] : ends[-1]], np.uint8)
     return check_text(gathered(names, ends[:-1] - ends[0], np.diff(ends)), lambda at: where(at, KEY))
 
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::columns::records;
 use crate::error::{Error, Result};
-use crate::example::{Kind, count, features};
+use crate::tfrecord::columns::records;
+use crate::tfrecord::example::{Kind, count, features};
 
 /// More features than this are not features, but data in the wrong place.
 const MOST: usize = 1 << 16;

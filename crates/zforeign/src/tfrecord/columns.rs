@@ -1,8 +1,8 @@
 //! The features of many records as columns.
 
 use crate::error::{Error, Result};
-use crate::example::{Kind, bytes_into, features, floats_into, integers_into};
-use crate::scan::kind_error;
+use crate::tfrecord::example::{Kind, bytes_into, features, floats_into, integers_into};
+use crate::tfrecord::scan::kind_error;
 
 /// The values of a feature, of all records one after another.
 #[derive(Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Column {
     pub values: Values,
 }
 
-/// The features `wanted` of all records in `bytes`; others are passed over. Places as in [`crate::scan`].
+/// The features `wanted` of all records in `bytes`; others are passed over. Places as in [`crate::tfrecord::scan`].
 pub fn columns(
     bytes: &[u8],
     starts: &[u64],

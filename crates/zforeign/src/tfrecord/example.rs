@@ -4,7 +4,7 @@
 //! `FloatList` (2) and `Int64List` (3), whose values are field 1, packed or not. Anything else makes it something else.
 
 use crate::error::{Error, Result};
-use crate::wire::{Field, Fields, varint};
+use crate::tfrecord::wire::{Field, Fields, varint};
 
 /// Which list a feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,8 +7,9 @@
 
 use proptest::prelude::*;
 
-use crate::framing::masked;
-use crate::{Column, Error, Kind, Values, columns, scan, walk};
+use crate::Error;
+use crate::tfrecord::framing::masked;
+use crate::tfrecord::{Column, Kind, Values, columns, scan, walk};
 
 fn frame(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
