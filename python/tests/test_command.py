@@ -198,3 +198,11 @@ def test_a_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch, capsys: py
         "comparing: 100 %  1,000 of 1,000 records, 0:20\n",
     ]
     assert progress.duration(3725) == "1:02:05"
+
+
+@pytest.mark.parametrize("pairs", ["a,a", "a=x,a=y", "a=x=y", "a="])
+def test_pairs_that_would_be_lost(tmp_path: Path, pairs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(SystemExit):
+        main(["convert", str(tmp_path / "a.npy"), str(tmp_path / "out"), "--streams", pairs])
+    assert "each name once" in capsys.readouterr().err

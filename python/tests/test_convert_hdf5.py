@@ -201,5 +201,5 @@ def test_an_attribute_that_is_no_text(memory: Path) -> None:
 def test_only_is_a_list(memory: Path) -> None:
     with h5py.File(memory / "in.h5", "w") as file:
         file["a"], file["b"], file["ab"] = np.arange(2), np.arange(2), np.arange(3)
-    with pytest.raises(TypeError, match="only: expected a list of names, found 'ab'"):
+    with pytest.raises(TypeError, match="only: expected a list of paths"):
         convert(memory / "in.h5", memory / "out", only="ab")

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--format", choices=[form.name for form in known], metavar="FORMAT", help="what SRC is; else what is found"
     )
-    parser.add_argument("--streams", type=names, help="which streams, in order: 'image,label' or 'image=jpg,label=cls'")
+    parser.add_argument("--streams", type=pairs, help="which streams, in order: 'image,label' or 'image=jpg,label=cls'")
     parser.add_argument(
         "--codec", type=codec, default="zstd", help="codec, or one a stream: 'raw' or 'image=raw,label=zstd'"
     )
@@ -61,13 +61,13 @@ def needing(form: Format) -> str:
 
 def pairs(text: str) -> dict[str, str]:
     """`a=b,c` as {"a": "b", "c": "c"}."""
-    listed = [part.strip() for part in text.split(",") if part.strip()]
-    return {part.partition("=")[0]: part.partition("=")[2] or part for part in listed}
-
-
-def names(text: str) -> dict[str, str]:
-    """`image=jpg,label` as {"image": "jpg", "label": "label"}."""
-    return pairs(text)
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, value = part.partition("=")
+        if name in found or "=" in value or (separator and not value):
+            raise argparse.ArgumentTypeError(f"expected NAME or NAME=VALUE, and each name once, found {text!r}")
+        found[name] = value or name
+    return found
 
 
 def codec(text: str) -> str | dict[str, str]:

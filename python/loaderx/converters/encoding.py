@@ -46,9 +46,9 @@ def chosen(
             raise ValueError("the source has no streams")
         sources = {name: name for name in known}
     elif isinstance(names, Mapping):
-        sources = {new: names[new] for new in checked_names(names)}
+        sources = {new: names[new] for new in checked_names(names, "streams")}
     else:
-        sources = {name: name for name in checked_names(names)}
+        sources = {name: name for name in checked_names(names, "streams")}
     hopeless = [refused[old] for old in sources.values() if old in refused]
     if hopeless:
         raise ValueError(hopeless[0])

@@ -106,7 +106,7 @@ class CsvFiles:
         for name, dtype in self._dtypes.items():
             origin = f"column {name!r}"
             if dtype is None:
-                yield StreamSpec(name, "ragged", np.dtype(np.uint8), None, origin, TEXT)
+                yield StreamSpec(name, "ragged", np.dtype(np.uint8), None, f"{origin}: text", TEXT)
                 continue
             yield StreamSpec(name, "dense", dtype, (), origin)
             if name in self._lacking and self._nulls == "mask":
