@@ -93,7 +93,9 @@ class ConvertWorker:
             raise ValueError(f"{codec}: the store does not hold what the source does")
         if len(done.streams) > 1:
             with MSDataset(self.path / "converted", read_only=True) as streams:
-                numbers = [name for name, one in streams.streams.items() if one.dtype.kind == "i" and name != largest.name]
+                numbers = [
+                    name for name, one in streams.streams.items() if one.dtype.kind == "i" and name != largest.name
+                ]
                 for name in numbers:  # WebDataset has keys too
                     if not np.array_equal(streams[name][:], np.arange(len(records)) % CLASSES):
                         raise ValueError(f"{codec}: the labels are wrong")
