@@ -14,9 +14,17 @@ import numpy as np
 
 from loaderx._core import scan_examples
 from loaderx.converters.finding import files_below, natural
-from loaderx.converters.formats.examples import Examples, Feature, Raw, Survey, given_features
-from loaderx.converters.formats.pieces import Nulls, check_nulls, joined
-from loaderx.converters.source import ITSELF, PART_BYTES, Block, Format, Part, StreamSpec
+from loaderx.converters.formats.examples import (
+    Examples,
+    Feature,
+    Raw,
+    Survey,
+    check_options,
+    given_features,
+    streams_of,
+)
+from loaderx.converters.formats.pieces import Nulls, joined
+from loaderx.converters.source import ITSELF, PART_BYTES, Block, Format, Part
 
 NAME = re.compile(r"\.(array_?record|arecord)(-[0-9]+-of-[0-9]+)?$", re.IGNORECASE)
 GROWTH = 4
@@ -34,9 +42,7 @@ class ArrayRecords:
         features: Mapping[str, Any] | None = None,
         nulls: Nulls = "refuse",
     ) -> None:
-        check_nulls(nulls)
-        if features is not None and examples is False:
-            raise ValueError("features: expected none with examples=False")
+        check_options(examples, features, nulls)
         self.files = files
         self._readers = []
         for file in files:
@@ -46,8 +52,7 @@ class ArrayRecords:
             self._examples = Examples(given_features(features), nulls, surveyed=False)
         elif examples or (examples is None and self._holds_examples()):
             self._examples = Examples(self._survey(), nulls, surveyed=True)
-        raw = StreamSpec(ITSELF, "ragged", np.dtype(np.uint8), None, "records as they are")
-        self.streams = [raw] if self._examples is None else self._examples.streams
+        self.streams = streams_of(self._examples)
 
     def _holds_examples(self) -> bool:
         """Whether the first record is an Example with features."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from loaderx._core import parse_examples, scan_examples
 from loaderx.arguments import integer
-from loaderx.converters.formats.pieces import Nulls, check_text, unique_names, valid_spec
-from loaderx.converters.source import TEXT, Array, Block, StreamSpec, Values
+from loaderx.converters.formats.pieces import Nulls, check_nulls, check_text, unique_names, valid_spec
+from loaderx.converters.source import ITSELF, TEXT, Array, Block, StreamSpec, Values
 from loaderx.dataset.packed import Packed
 
 KINDS: dict[str, np.dtype[Any]] = {
@@ -158,6 +158,20 @@ def given_feature(name: str, value: Any) -> Feature:
         f"features: expected 'bytes', 'text', '{MANY}', 'int64', 'float', ('int64', shape) or ('float', shape) for {name!r}, "
         f"found {value!r}"
     )
+
+
+def check_options(examples: bool | None, features: Any, nulls: Nulls) -> None:
+    """ValueError for options that contradict one another, or are none."""
+    check_nulls(nulls)
+    if features is not None and examples is False:
+        raise ValueError("features: expected none with examples=False")
+
+
+def streams_of(examples: Examples | None) -> Sequence[StreamSpec]:
+    """The streams of Examples, or that of records as they are."""
+    if examples is not None:
+        return examples.streams
+    return [StreamSpec(ITSELF, "ragged", np.dtype(np.uint8), None, "records as they are")]
 
 
 class Examples:

@@ -15,7 +15,15 @@ import numpy as np
 from loaderx._core import scan_examples
 from loaderx.converters.convert import processors
 from loaderx.converters.finding import files_below, natural
-from loaderx.converters.formats.examples import Examples, Feature, Raw, Survey, given_features
+from loaderx.converters.formats.examples import (
+    Examples,
+    Feature,
+    Raw,
+    Survey,
+    check_options,
+    given_features,
+    streams_of,
+)
 from loaderx.converters.formats.frames import (
     HEADER,
     Frames,
@@ -26,9 +34,9 @@ from loaderx.converters.formats.frames import (
     stretch_at,
     stretches,
 )
-from loaderx.converters.formats.pieces import Nulls, check_nulls, gathered
+from loaderx.converters.formats.pieces import Nulls, gathered
 from loaderx.converters.formats.ranges import Inflated, beginning, read_range
-from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
+from loaderx.converters.source import ITSELF, Block, Format, Part
 
 NAME = re.compile(r"\.tfrec(ords?)?(-[0-9]+-of-[0-9]+)?(\.(gz|gzip|zlib))?$", re.IGNORECASE)
 NUMBERED = re.compile(r"-[0-9]+-of-[0-9]+$")
@@ -45,9 +53,7 @@ class TFRecords:
         features: Mapping[str, Any] | None = None,
         nulls: Nulls = "refuse",
     ) -> None:
-        check_nulls(nulls)
-        if features is not None and examples is False:
-            raise ValueError("features: expected none with examples=False")
+        check_options(examples, features, nulls)
         self.files = files
         self._how = [compression(file) for file in files]
         self._examples: Examples | None = None
@@ -59,11 +65,7 @@ class TFRecords:
             self._stretches = [None if how else stretches(file) for file, how in zip(files, self._how, strict=True)]
             if features is not None:
                 self._examples = Examples(given_features(features), nulls, surveyed=False)
-        self.streams = (
-            [StreamSpec(ITSELF, "ragged", np.dtype(np.uint8), None, "records as they are")]
-            if self._examples is None
-            else self._examples.streams
-        )
+        self.streams = streams_of(self._examples)
 
     def _survey(self) -> list[tuple[list[Stretch] | None, Survey]]:
         """Read all files once."""
