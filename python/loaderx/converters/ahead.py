@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -51,3 +52,8 @@ def ahead(parts: Iterator[Part], workers: int) -> Generator[Block, None, None]:
                 yield block
         finally:
             stopped.set()
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from loaderx.arguments import integer
 from loaderx.converters import encoding, job
+from loaderx.converters.ahead import processors
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.finding import found, opened
 from loaderx.converters.running import Progress, Run
@@ -103,8 +103,3 @@ def told(progress: Progress | bool | None, check: bool) -> Iterator[Progress | N
         yield line
     finally:
         line.end()
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

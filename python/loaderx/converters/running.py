@@ -55,7 +55,9 @@ class Run:
                 self._progress(len(written))
             records = len(written)
         if self._total not in (None, records):
-            raise ZrecordError(f"the source said that it has {self._total} records, and gave {records}")
+            raise ZrecordError(
+                f"{self._directory}: the source said that it has {self._total} records, and gave {records}"
+            )
         return records, resumed
 
     def compare(self) -> None:
@@ -68,13 +70,14 @@ class Run:
                 for name, values in block.items():
                     at = first_difference(values, stored[name])
                     if at is not None:
+                        stream = f" of stream {name!r}" if name else ""
                         raise CorruptStoreError(
-                            f"record {start + at}{f' of stream {name!r}' if name else ''} is not what the source has now; the source was "
+                            f"{self._directory}: record {start + at}{stream} is not what the source has now; the source was "
                             "changed meanwhile, or the disk or the memory is not to be trusted"
                         )
                 self._progress(len(written) + end)
             if end != len(written):
-                raise CorruptStoreError(f"the source had {len(written)} records, and has {end} now")
+                raise CorruptStoreError(f"{self._directory}: the source had {len(written)} records, and has {end} now")
 
     def _blocks(self, start: int) -> Iterator[tuple[int, Block]]:
         """All blocks from record `start` on, each with its first record's number."""

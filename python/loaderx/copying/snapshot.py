@@ -10,11 +10,12 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from loaderx._core import MAX_RANK, read_small_file
+from loaderx._core import read_small_file
 from loaderx.closing import Closing
 from loaderx.copying.block import BLOCK_RECORDS, Block, cut
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import fitting
 from loaderx.dataset.shapes import check_shape, rows_of
 from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, Zrecord, ZrecordError
@@ -89,25 +90,18 @@ class Snapshot(Closing):
             rows = self._listed[idxs.astype(np.int64)]
         if rows is not None and not rows.any():
             rows = None
-        self._check(idxs, np.diff(offsets), rows)
+        self._check(idxs, offsets, rows)
         return Block(first, values, offsets, rows)
 
-    def _check(self, idxs: Indices, lengths: npt.NDArray[np.int64], rows: Rows | None) -> None:
+    def _check(self, idxs: Indices, offsets: npt.NDArray[np.int64], rows: Rows | None) -> None:
         if self.schema is None:
             return
-        itemsize = self.schema.dtype.itemsize
-        if self.schema.item_shape is not None:
-            row = math.prod(self.schema.item_shape) * itemsize
-            if (wrong := lengths != row).any():
-                self.fail(int(idxs[np.argmax(wrong)]), f"its length is not the {row} bytes of the item shape")
+        if self.schema.item_shape is None:
+            fitting(offsets, rows, self.schema.dtype, lambda at: f"{self.path}: record {idxs[at]}")
             return
-        items, rest = np.divmod(lengths, itemsize)
-        wrong = rest != 0
-        if rows is not None:
-            wrong |= (rows[:, 0] > MAX_RANK + 1) | ((rows[:, 0] > 0) & (items_of(rows) != items))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            self.fail(int(idxs[at]), f"its shape does not fit its {lengths[at]} bytes")
+        row = math.prod(self.schema.item_shape) * self.schema.dtype.itemsize
+        if (wrong := np.diff(offsets) != row).any():
+            self.fail(int(idxs[np.argmax(wrong)]), f"its length is not the {row} bytes of the item shape")
 
     def fail(self, record: int, reason: str) -> NoReturn:
         """CorruptStoreError for a record."""
@@ -127,10 +121,3 @@ class Snapshot(Closing):
                 raise ZrecordError(f"this store of loaderx 1.x can be read, but not rewritten: {error}") from error
         rows = rows_of(listed[: self._length])
         return np.zeros((self._length, 8), np.uint32) if rows is None else rows
-
-
-def items_of(rows: Rows) -> npt.NDArray[np.float64]:
-    """The number of items that each row states, shape (n,); those that no record can have are too large, and not exact."""
-    used = np.arange(1, MAX_RANK + 1) < rows[:, :1]
-    items: npt.NDArray[np.float64] = np.where(used, rows[:, 1:], 1).astype(np.float64).prod(axis=1)
-    return items

@@ -11,8 +11,10 @@ from loaderx.copying.place import sync_directory, unfinished
 from loaderx.copying.snapshot import Snapshot
 from loaderx.copying.writing import Progress, compare, write
 from loaderx.dataset import schema as schemas
+from loaderx.dataset.index import Indices
 from loaderx.rewriting.encoding import Encoding, Settled, settled
-from loaderx.rewriting.picked import Picked
+from loaderx.rewriting.origin import Origin
+from loaderx.rewriting.picked import Picked, Piece
 from loaderx.utils.gain import Gain
 
 
@@ -60,6 +62,15 @@ class Stream(NamedTuple):
             return None
         metadata = old.metadata if self.metadata is None else self.metadata
         return schemas.encode(replace(old, codec=codec, shapes=None, metadata=metadata))
+
+
+def one_store(origin: Origin, index: Indices | None = None) -> dict[str, Stream]:
+    """The streams of one new store that has the records at `index` of all streams, or all records."""
+    streams = {}
+    for name, records in origin.streams.items():
+        picked = Picked([Piece(records, index)])
+        streams[name] = Stream(records, picked, {"": picked})
+    return streams
 
 
 class Plan(NamedTuple):

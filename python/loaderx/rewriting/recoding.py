@@ -7,8 +7,7 @@ from pathlib import Path
 from loaderx.copying.writing import Progress
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
-from loaderx.rewriting.picked import Picked, Piece
-from loaderx.rewriting.plan import Plan, Rewritten, Stream
+from loaderx.rewriting.plan import Plan, Rewritten, one_store
 from loaderx.zrecord import PathLike
 
 
@@ -57,9 +56,5 @@ def recode(
     asked = Encoding(codec, level, dict_tier, dict_bytes)
     check(asked)
     with Origin(src) as origin:
-        streams = {}
-        for name, records in origin.streams.items():
-            picked = Picked([Piece(records)])
-            streams[name] = Stream(records, picked, {"": picked})
-        plan = Plan(streams, [origin.path], asked, verify, progress)
+        plan = Plan(one_store(origin), [origin.path], asked, verify, progress)
         return Rewritten(len(origin), {}, plan.carry_out(Path(dst)))

@@ -9,8 +9,7 @@ from loaderx.copying.writing import Progress
 from loaderx.dataset.index import indices
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
-from loaderx.rewriting.picked import Picked, Piece
-from loaderx.rewriting.plan import Plan, Rewritten, Stream
+from loaderx.rewriting.plan import Plan, Rewritten, one_store
 from loaderx.zrecord import PathLike
 
 
@@ -53,9 +52,5 @@ def select(
     check(asked)
     with Origin(src) as origin:
         chosen = indices(index, len(origin))
-        streams = {}
-        for name, records in origin.streams.items():
-            picked = Picked([Piece(records, chosen)])
-            streams[name] = Stream(records, picked, {"": picked})
-        plan = Plan(streams, [origin.path], asked, verify, progress)
+        plan = Plan(one_store(origin, chosen), [origin.path], asked, verify, progress)
         return Rewritten(chosen.size, {}, plan.carry_out(Path(dst)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from loaderx._core import scan_examples
-from loaderx.converters.convert import processors
+from loaderx.converters.ahead import processors
 from loaderx.converters.finding import files_below, natural
 from loaderx.converters.formats.examples import (
     Examples,
