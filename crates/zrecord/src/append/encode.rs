@@ -46,6 +46,11 @@ impl Block<'_> {
     pub(super) fn bytes(&self) -> &[u8] {
         self.borrowed.unwrap_or(&self.room.bytes)
     }
+
+    /// Bytes of its records before they were encoded.
+    pub(super) fn logical(&self) -> u64 {
+        self.room.pieces.iter().map(|piece| u64::from(piece.logical)).sum()
+    }
 }
 
 /// The memory of a block.

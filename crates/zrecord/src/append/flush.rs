@@ -1,6 +1,6 @@
 //! Stage three: bytes to the chunk files and rows to the tables, behind everything committed.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::Writer;
 use super::encode::{Block, Rooms};
@@ -16,8 +16,9 @@ const HELD_ROWS: usize = 1 << 16;
 /// finds little to do. What is appended in small portions is left to the kernel's own measure.
 const BEGUN_BYTES: u64 = 8 << 20;
 
-/// Bytes after which the disk is made to finish with them, too, while the next ones are encoded.
-const SYNCED_BYTES: u64 = 32 << 20;
+/// Bytes after which the disk is made to finish with them, too, while the next ones are encoded. Towards the end of an append they get fewer, so that
+/// the sync has little to wait for.
+const SYNCED_BYTES: RangeInclusive<u64> = BEGUN_BYTES..=32 << 20;
 
 /// What takes the blocks of an append in their order.
 pub(super) struct Flush<'a> {
@@ -34,20 +35,31 @@ pub(super) struct Flush<'a> {
     waiting: (u32, Range<u64>),
     /// Bytes that the disk has begun with since it was made to finish.
     begun: u64,
+    /// Bytes of the records that are still to come.
+    left: u64,
 }
 
 impl<'a> Flush<'a> {
-    pub(super) fn new(writer: &'a mut Writer, growing: Growing, chunk_limit: u32, rooms: &'a Rooms) -> Self {
+    /// `left` bytes of records are to come.
+    pub(super) fn new(
+        writer: &'a mut Writer,
+        growing: Growing,
+        chunk_limit: u32,
+        rooms: &'a Rooms,
+        left: usize,
+    ) -> Self {
         let header = writer.header;
         let (rows, runs) = std::mem::take(&mut writer.scratch);
         let tail = u64::from(header.tail_offset);
         let waiting = (header.tail_chunk, tail..tail);
-        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting, begun: 0 }
+        let left = left as u64;
+        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting, begun: 0, left }
     }
 
     /// Write a block's bytes; nobody sees any of it before the header is written.
     pub(super) fn take(&mut self, block: Block<'_>) -> Result<()> {
         self.runs.clear();
+        self.left = self.left.saturating_sub(block.logical());
         let (rows, runs) = (&mut self.rows, &mut self.runs);
         place::place(&mut self.header, &block, self.chunk_limit, rows, runs, &mut self.growing)?;
         for run in &self.runs {
@@ -63,7 +75,7 @@ impl<'a> Flush<'a> {
                 self.writer.chunks.begin_sync(run.chunk.into(), waiting.clone());
                 self.begun += waiting.end - waiting.start;
                 waiting.start = end;
-                if self.begun >= SYNCED_BYTES {
+                if self.begun >= (self.left / 4).clamp(*SYNCED_BYTES.start(), *SYNCED_BYTES.end()) {
                     self.writer.sync_ahead(run.chunk.into())?;
                     self.begun = 0;
                 }

@@ -37,7 +37,7 @@ pub(crate) fn append(
     let first = writer.header.length;
     let rooms = std::mem::take(&mut writer.rooms);
     let growing = Growing::from(&writer.header, Uniform::known(open, &writer.header)?);
-    let mut flush = Flush::new(writer, growing, options.chunk_limit, &rooms);
+    let mut flush = Flush::new(writer, growing, options.chunk_limit, &rooms, records.bytes());
     let blocks = encode::divide(records);
     let range = |i: usize| blocks.get(i).cloned().unwrap_or_default();
     ordered::run(
