@@ -1,7 +1,5 @@
 //! Stage three: bytes to the chunk files and rows to the tables, behind everything committed.
 
-use std::ops::{Range, RangeInclusive};
-
 use super::Writer;
 use super::encode::{Block, Rooms};
 use super::place::{self, Rows, Run};
@@ -12,13 +10,8 @@ use crate::uniform::Growing;
 /// Rows that are held back: together they are one large write.
 const HELD_ROWS: usize = 1 << 16;
 
-/// Bytes of a chunk after which the disk begins with them while the next ones are encoded: a sync, which all large appends end with sooner or later, then
-/// finds little to do. What is appended in small portions is left to the kernel's own measure.
-const BEGUN_BYTES: u64 = 8 << 20;
-
-/// Bytes after which the disk is made to finish with them, too, while the next ones are encoded. Towards the end of an append they get fewer, so that
-/// the sync has little to wait for.
-const SYNCED_BYTES: RangeInclusive<u64> = BEGUN_BYTES..=32 << 20;
+/// An append of fewer bytes has no end that the disk is hurried for: it is one of many, or soon done.
+const LARGE_BYTES: usize = 32 << 20;
 
 /// What takes the blocks of an append in their order.
 pub(super) struct Flush<'a> {
@@ -31,55 +24,36 @@ pub(super) struct Flush<'a> {
     runs: Vec<Run>,
     /// Whether the records stay all alike.
     growing: Growing,
-    /// The chunk that is written to, and what was written there since the disk began with what lies before.
-    waiting: (u32, Range<u64>),
-    /// Bytes that the disk has begun with since it was made to finish.
-    begun: u64,
-    /// Bytes of the records that are still to come.
-    left: u64,
+    /// Bytes of the records that are still to come, where these are many.
+    left: Option<u64>,
 }
 
 impl<'a> Flush<'a> {
-    /// `left` bytes of records are to come.
+    /// `bytes` of records are to come.
     pub(super) fn new(
         writer: &'a mut Writer,
         growing: Growing,
         chunk_limit: u32,
         rooms: &'a Rooms,
-        left: usize,
+        bytes: usize,
     ) -> Self {
         let header = writer.header;
         let (rows, runs) = std::mem::take(&mut writer.scratch);
-        let tail = u64::from(header.tail_offset);
-        let waiting = (header.tail_chunk, tail..tail);
-        let left = left as u64;
-        Self { writer, header, chunk_limit, rooms, rows, runs, growing, waiting, begun: 0, left }
+        let left = (bytes >= LARGE_BYTES).then_some(bytes as u64);
+        Self { writer, header, chunk_limit, rooms, rows, runs, growing, left }
     }
 
     /// Write a block's bytes; nobody sees any of it before the header is written.
     pub(super) fn take(&mut self, block: Block<'_>) -> Result<()> {
         self.runs.clear();
-        self.left = self.left.saturating_sub(block.logical());
+        self.left = self.left.map(|left| left.saturating_sub(block.logical()));
         let (rows, runs) = (&mut self.rows, &mut self.runs);
         place::place(&mut self.header, &block, self.chunk_limit, rows, runs, &mut self.growing)?;
         for run in &self.runs {
             let bytes = block.bytes().get(run.bytes.clone()).unwrap_or_default();
             self.writer.chunks.write(run.chunk.into(), bytes, run.offset.into())?;
-            let end = u64::from(run.offset) + bytes.len() as u64;
-            let (chunk, waiting) = &mut self.waiting;
-            if *chunk != run.chunk {
-                (*chunk, *waiting) = (run.chunk, run.offset.into()..run.offset.into());
-            }
-            waiting.end = end;
-            if waiting.end - waiting.start >= BEGUN_BYTES {
-                self.writer.chunks.begin_sync(run.chunk.into(), waiting.clone());
-                self.begun += waiting.end - waiting.start;
-                waiting.start = end;
-                if self.begun >= (self.left / 4).clamp(*SYNCED_BYTES.start(), *SYNCED_BYTES.end()) {
-                    self.writer.sync_ahead(run.chunk.into())?;
-                    self.begun = 0;
-                }
-            }
+            let start = u64::from(run.offset);
+            self.writer.wrote(run.chunk.into(), start..start + bytes.len() as u64, self.left)?;
         }
         self.rooms.give_back(block.room);
         if self.rows.entries.len() >= HELD_ROWS { self.write_rows() } else { Ok(()) }

@@ -1,6 +1,7 @@
 //! The write path: check -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit. While one block of records is
 //! placed and flushed, the next ones are encoded.
 
+mod behind;
 mod commit;
 mod encode;
 mod flush;

@@ -1,7 +1,9 @@
 //! The one writer of a store: its lock, its files, its durable point.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::behind::Behind;
 use super::encode::Rooms;
 use super::place::{Rows, Run};
 use super::sync_ahead::SyncAhead;
@@ -27,6 +29,8 @@ pub(crate) struct Writer {
     pub(crate) shape: ColumnWriter,
     pub(crate) chunks: NumberedWriter,
     pub(crate) header: Header,
+    /// How far the disk is behind.
+    behind: Behind,
     /// A sync that is under way, of what the next one would have to wait for.
     ahead: Option<SyncAhead>,
     /// The slot that was written last; its header is what is durable.
@@ -64,6 +68,7 @@ impl Writer {
             }),
             rooms: Rooms::default(),
             scratch: (Rows::default(), Vec::new()),
+            behind: Behind::default(),
             ahead: None,
             dir: dir.clone(),
             lock,
@@ -172,8 +177,15 @@ impl Writer {
         Ok(())
     }
 
+    /// The bytes in `range` of a chunk were written, and `left` bytes of the same append are to come: ask the disk for what is due.
+    pub(super) fn wrote(&mut self, chunk: u64, range: Range<u64>, left: Option<u64>) -> Result<()> {
+        let Some(due) = self.behind.wrote(chunk, range, left) else { return Ok(()) };
+        self.chunks.begin_sync(chunk, due.begin);
+        if due.finish { self.sync_ahead(chunk) } else { Ok(()) }
+    }
+
     /// Sync a chunk while more is written.
-    pub(super) fn sync_ahead(&mut self, chunk: u64) -> Result<()> {
+    fn sync_ahead(&mut self, chunk: u64) -> Result<()> {
         let file = self.chunks.get(chunk)?;
         if self.ahead.is_none() {
             self.ahead = SyncAhead::start();
@@ -198,6 +210,7 @@ impl Writer {
             table.begin_sync();
         }
         self.chunks.sync()?;
+        self.behind = Behind::default();
         self.sync_tables()?;
         self.sync_names()
     }

@@ -1,6 +1,8 @@
 //! Appends of many blocks, which several threads work on, and of one record.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::twin::{Row, Twin, append, check_usable, plain, read, record, shaped, small};
 use crate::codec::Codec;
@@ -152,4 +154,27 @@ fn appending_one_shaped_record_takes_five() {
     let one = |store: &Store, i: u64| append(store, &[shaped(record(i, 20), 2)]).unwrap();
     let calls = calls(&small(Codec::Raw).chunk_limit(1 << 20).segment_bits(28), 300, one);
     assert!(calls[1..].iter().all(|&calls| calls == 5), "{:?}", &calls[..5]);
+}
+
+#[test]
+fn what_many_small_appends_wrote_is_made_durable_along_the_way() {
+    let options = Options::new().codec(Codec::Raw).chunk_limit(8 << 20);
+    let dir = fresh(&options);
+    let store = open(&dir, &options);
+    for i in 0..40 {
+        store.append(&Records::rows(&record(i, 1 << 20), 1).unwrap(), None).unwrap();
+    }
+    // All names, and nothing that was not synced.
+    let durable = || {
+        let mut names = true;
+        let lost = dir.power_cut(&mut |n| if std::mem::take(&mut names) { n - 1 } else { 0 });
+        lost.contents().get("3.chunk").map_or(0, Vec::len)
+    };
+    // By a thread, in its own time.
+    let begun = Instant::now();
+    while durable() < 8 << 20 {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{} bytes are durable", durable());
+        thread::yield_now();
+    }
+    drop(store);
 }
