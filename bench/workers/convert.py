@@ -43,8 +43,7 @@ class ConvertWorker:
 
     def read(self) -> Any:
         """All blocks of the source, read ahead."""
-        from loaderx.converters.ahead import ahead
-        from loaderx.converters.convert import processors
+        from loaderx.converters.ahead import ahead, processors
         from loaderx.converters.finding import found, opened
 
         with closing(opened(*found(self.source, None), {})) as source:

@@ -32,5 +32,14 @@ AUGMENTED = (
     Engine("loaderx, processes", "loaders/loaderx", role="own", opening={**TWO, "worker_type": "process"}),
     Engine("loaderx 1.5.7", "loaders/loaderx", "raw", PUBLISHED_1, opening=TWO),
     Engine("torch, whole batches", "loaders/torch_loader", requires=TORCH, opening={"augment": True, "whole": True}),
+    # What a loader with two processes can't be faster than.
+    Engine(
+        "transform alone",
+        "loaders/transform_alone",
+        reads="loaderx, processes",
+        role="limit",
+        opening={"augment": True},
+        native=False,
+    ),
 )
 """With two workers each."""
