@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from loaderx import _core
 from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, running
 from loaderx.dataloader.plan import Made, Plan
+from loaderx.dataloader.turns import Turns
 from loaderx.dataloader.waiting import Waiting
 from loaderx.dataloader.window import Window
 
@@ -31,9 +32,10 @@ class Threads(Waiting):
         super().__init__(first_step, Window(options, half, plan.expected_bytes))
         self.plan = plan
         self.tickets: SimpleQueue[int | None] = SimpleQueue()
+        self.turns = Turns(options.workers)
         self._feed = _core.Pipeline(plan.gather, first_step, options.workers, options.workers, half)
         self._threads = [
-            threading.Thread(target=work, args=(self,), name=f"loaderx-{i}", daemon=True)
+            threading.Thread(target=work, args=(self, i), name=f"loaderx-{i}", daemon=True)
             for i in range(options.workers)
         ]
 
@@ -55,12 +57,18 @@ class Threads(Waiting):
         """For workers. Nothing of the step stays referenced by the thread afterwards."""
         gathered = self._feed.take(step, None)
         if gathered is not None:
-            self.arrived(step, self.plan.finish(gathered))
+            begun = self.turns.begun()
+            try:
+                made = self.plan.finish(gathered)
+            finally:
+                self.turns.done(begun)
+            self.arrived(step, made)
 
     def stop(self) -> None:
         """Let the threads end once they are done with the step in hand. Does not wait, so it may be called from anywhere."""
         super().stop()
         self._feed.stop()
+        self.turns.end()
         for _ in self._threads:
             self.tickets.put(None)
 
@@ -73,9 +81,13 @@ class Threads(Waiting):
         self._feed.join(max(0.0, deadline - time.monotonic()))
 
 
-def work(pipeline: Threads) -> None:
+def work(pipeline: Threads, worker: int) -> None:
     """The life of a worker thread."""
-    while (step := pipeline.tickets.get()) is not None and not pipeline.stopped:
+    while True:
+        pipeline.turns.wait(worker)
+        step = pipeline.tickets.get()
+        if step is None or pipeline.stopped:
+            return
         try:
             pipeline.make(step)
         except BaseException as error:
