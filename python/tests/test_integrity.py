@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from loaderx import MSDataset, Zrecord, repair, verify
+from loaderx import MSDataset, Zrecord, export, repair, verify
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import (
@@ -133,6 +133,18 @@ def test_records_that_do_not_fit_their_schema(tmp_path: Path, item_shape: list[i
     report = verify(path)
     assert report.problem_count == 1
     assert "schema.msgpack" in str(report)
+
+
+@pytest.mark.parametrize("shape", [(26,), (2**31 - 1,) * 2, (2**31 - 1,) * 3, (2**31 - 1,) * 40])
+def test_a_listed_shape_of_more_items_than_can_be_is_a_misfit(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    from_iterator(tmp_path / "ds", list(ROWS), np.int32, codec="raw")
+    schema = tmp_path / "ds" / "schema.msgpack"
+    shapes = [shape if i == 7 else (25,) for i in range(60)]
+    schema.write_bytes(msgpack.packb(msgpack.unpackb(schema.read_bytes()) | {"shapes": shapes}))
+    report = verify(tmp_path / "ds")
+    assert [problem.record for problem in report.problems] == [7]
+    with pytest.raises(CorruptStoreError, match="record 7: its shape does not fit"):
+        export(tmp_path / "ds", tmp_path / "out", format="1.5")
 
 
 def test_plain_records_need_no_schema(tmp_path: Path) -> None:

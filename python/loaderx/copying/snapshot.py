@@ -16,9 +16,9 @@ from loaderx.copying.block import BLOCK_RECORDS, Block, cut
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
 from loaderx.dataset.packed import fitting
-from loaderx.dataset.shapes import check_shape, rows_of
+from loaderx.dataset.shapes import rows_of_listed
 from loaderx.older import refuse_older
-from loaderx.zrecord import CorruptStoreError, Zrecord, ZrecordError
+from loaderx.zrecord import CorruptStoreError, Zrecord
 
 Rows = npt.NDArray[np.uint32]
 
@@ -114,10 +114,4 @@ class Snapshot(Closing):
             return None
         if len(listed) < self._length:
             raise CorruptStoreError(f"{self.path}: expected {self._length} shapes, found {len(listed)}")
-        for record, shape in enumerate(listed):
-            try:
-                check_shape(shape, f"{self.path}: record {record}")
-            except ValueError as error:
-                raise ZrecordError(f"this store of loaderx 1.x can be read, but not rewritten: {error}") from error
-        rows = rows_of(listed[: self._length])
-        return np.zeros((self._length, 8), np.uint32) if rows is None else rows
+        return rows_of_listed(listed[: self._length], self.path, "rewritten")

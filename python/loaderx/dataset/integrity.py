@@ -14,6 +14,7 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.ragged import RaggedDataset
+from loaderx.dataset.shapes import listed_fit
 from loaderx.older import refuse_older
 from loaderx.zrecord import CorruptStoreError, PathLike, StaleStoreError, Zrecord, ZrecordError
 
@@ -305,11 +306,11 @@ class Misfits:
             for start in range(0, report.records, BLOCK):
                 idxs = np.arange(start, min(start + BLOCK, report.records), dtype=np.uint64)
                 idxs = np.setdiff1d(idxs, report.damaged, assume_unique=True)
-                for record in idxs[~fitting(store, schema, idxs)].tolist():
+                for record in idxs[~fits_schema(store, schema, idxs)].tolist():
                     self.add(f"record {record}: its length or shape does not fit the schema", record)
 
 
-def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def fits_schema(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Which of the records have the length, and if ragged the shape, that the schema lets them have."""
     lengths = store.lengths(idxs).astype(np.int64)
     if schema.kind == "dense":
@@ -318,8 +319,7 @@ def fitting(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) -> npt
     items, remainders = np.divmod(lengths, schema.dtype.itemsize)
     fits: npt.NDArray[np.bool_] = remainders == 0
     if schema.shapes is not None:
-        listed = [schema.shapes[i] for i in idxs.tolist()]
-        fits &= np.fromiter(map(math.prod, listed), np.int64, len(listed)) == items
+        fits &= listed_fit((schema.shapes[i] for i in idxs.tolist()), items)
     elif store.has_shapes:
         fits &= _core.fits(store.shapes(idxs), np.concatenate([[0], np.cumsum(items)]))
     return fits

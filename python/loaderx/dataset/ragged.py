@@ -16,8 +16,8 @@ from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
 from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit, refuse_packed
-from loaderx.dataset.shapes import ROW_WIDTH, Shape, check_shape, rows_of
-from loaderx.zrecord import MAX_RECORD_LEN, CorruptStoreError, Io, PathLike, Verify, ZrecordError
+from loaderx.dataset.shapes import ROW_WIDTH, Shape, check_shape, rows_of_listed
+from loaderx.zrecord import MAX_RECORD_LEN, CorruptStoreError, Io, PathLike, Verify
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
@@ -250,14 +250,6 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         old = self._schema.shapes
         if old is None:
             return
-        for record, shape in enumerate(old):
-            try:
-                check_shape(shape, f"{self.path}: record {record}")
-            except ValueError as error:
-                raise ZrecordError(f"this store of loaderx 1.x can be read, but not changed: {error}") from error
-        rows = rows_of(old)
-        adopted = self._schema.without_shapes()
-        if rows is None:
-            rows = np.zeros((len(old), ROW_WIDTH), np.uint32)
+        rows, adopted = rows_of_listed(old, self.path, "changed"), self._schema.without_shapes()
         self._store.adopt_shapes(rows, schemas.encode(adopted))
         self._schema = adopted

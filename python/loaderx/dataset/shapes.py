@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx._core import MAX_RANK
 from loaderx.dataset.foreign import array_of, speaks
+from loaderx.zrecord import ZrecordError
 
 Shape = tuple[int, ...]
 Rows = npt.NDArray[np.uint32]
@@ -76,6 +78,25 @@ def rows_of_one_rank(sizes: npt.NDArray[Any], places: npt.NDArray[np.int64], wha
         found = places[at + 1] - places[at]
         raise ValueError(f"{what}: record {at}: shape {shape} has {math.prod(shape)} items, found {found}")
     return None if rank == 1 else rows
+
+
+def rows_of_listed(listed: Sequence[Shape], path: Path, purpose: str) -> Rows:
+    """The rows of the shapes that loaderx 1.x lists in a schema, one for each, shape (n, 8).
+
+    ZrecordError for a shape that has no row: the store can be read, but not made `purpose`.
+    """
+    for record, shape in enumerate(listed):
+        try:
+            check_shape(shape, f"{path}: record {record}")
+        except ValueError as error:
+            raise ZrecordError(f"this store of loaderx 1.x can be read, but not {purpose}: {error}") from error
+    rows = rows_of(listed)
+    return np.zeros((len(listed), ROW_WIDTH), np.uint32) if rows is None else rows
+
+
+def listed_fit(listed: Iterable[Shape], items: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of the shapes that loaderx 1.x lists are those of so many items. A damaged list may state more items than 64 bits count."""
+    return np.array([math.prod(shape) == count for shape, count in zip(listed, items.tolist(), strict=True)], bool)
 
 
 def check_shape(shape: Shape, what: str) -> None:

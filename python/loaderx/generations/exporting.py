@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from loaderx.dataset import MSDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
+from loaderx.dataset.shapes import listed_fit
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
@@ -146,7 +146,7 @@ class Plain(Snapshot):
             places = np.concatenate([[0], np.cumsum(items)])
             rows = self._store.shapes(idxs)
             of_block = None if listed is None else listed[first : first + len(idxs)]
-            fits = _core.fits(rows, places) if of_block is None else np.equal(list(map(math.prod, of_block)), items)
+            fits = _core.fits(rows, places) if of_block is None else listed_fit(of_block, items)
             if not (fits & (rest == 0)).all():
                 at = int(np.argmin(fits & (rest == 0)))
                 self.fail(first + at, f"its shape does not fit its {lengths[at]} bytes")

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Bytes of a chunk after which the disk begins with them while more is appended: a sync, which all large appends end with sooner or later, then finds
-/// little to do.
+/// Bytes of a chunk after which the disk begins with them while more is appended: a sync, with which all writing ends sooner or later, then finds little
+/// to do.
 const BEGUN_BYTES: u64 = 8 << 20;
 
 /// Bytes after which the disk is made to finish with them, too.

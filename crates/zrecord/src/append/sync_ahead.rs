@@ -1,4 +1,4 @@
-//! A part of the next sync, done while more is appended: a disk that is asked to make a large append durable only in the end lets its caller
+//! A part of the next sync, done while more is appended: a disk that is asked to make much durable only in the end lets its caller
 //! wait for all of it at once.
 //!
 //! Nothing counts as durable by this. What fails here is the next sync's failure: the operating system tells it once, and whoever
