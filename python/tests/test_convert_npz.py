@@ -71,6 +71,7 @@ def test_files(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None
     save=st.sampled_from(sorted(SAVES)),
     start=st.integers(0, 5),
 )
+@pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")  # of names that are not Latin-1
 def test_what_numpy_reads(
     dtype: Any,
     shape: list[int],
