@@ -99,7 +99,7 @@ verify-real-sample: build ## the same on a sample, within three minutes
 BENCH ?=
 bench: build $(VENV)/.bench ## every layer beside every peer and the limits, then docs/performance.md (about an hour)
 	$(BIN)/python bench/run.py all $(BENCH)
-	$(MAKE) bench-report
+	$(if $(findstring --engine,$(BENCH))$(findstring --workload,$(BENCH)),,$(MAKE) bench-report)
 
 bench-store: build ## write, open, gather and memory of stores
 	$(BIN)/python bench/run.py store $(BENCH)

@@ -68,5 +68,5 @@ def own_name(layer: str, peer: Result) -> str:
     if layer == "sampler":
         return "loaderx"
     if peer.workload.endswith("augment"):
-        return "loaderx, processes"
+        return f"loaderx, {'processes' if 'torch' in peer.engine else 'threads'}"
     return f"loaderx {'zstd' if 'zstd' in peer.engine else 'raw'}"

@@ -26,15 +26,16 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     options = arguments().parse_args()
     chosen = plan.CHECK if options.check else plan.QUICK if options.quick else plan.FULL
-    name = "check" if options.check else options.layer
-    out = options.out or options.work / f"{name}.jsonl"
+    out = options.out or options.work / f"{name_of(options)}.jsonl"
+    # The figures of the run before stay until there are new ones.
+    unfinished = out.with_suffix(".unfinished")
     out.parent.mkdir(parents=True, exist_ok=True)
-    for old in (out, out.with_suffix(".log")):
+    for old in (unfinished, out.with_suffix(".log")):
         old.unlink(missing_ok=True)
     session = Session(
         chosen,
         options.work / "stores",
-        out,
+        unfinished,
         engine_filters=options.engine or (),
         workload_filters=options.workload or (),
         far=options.peers == "all",
@@ -46,6 +47,7 @@ def main() -> None:
     session.say(f"{'plan':<11}{chosen.name}: batch {chosen.batch}, medians of {chosen.rounds} interleaved rounds\n")
     for layer in LAYERS if options.layer == "all" else [options.layer]:
         LAYERS[layer](session)
+    unfinished.replace(out)
     if not options.check:
         session.say("")
         targets.show(Results(out), unmeasured=options.layer == "all")
@@ -53,6 +55,12 @@ def main() -> None:
     if session.failures:
         raise SystemExit("These failed and must not:\n  " + "\n  ".join(session.failures))
     session.say("Every answer was right.")
+
+
+def name_of(options: argparse.Namespace) -> str:
+    """The file of figures: a part of a run is never mistaken for the whole."""
+    name: str = "check" if options.check else options.layer
+    return f"{name}-part" if options.engine or options.workload else name
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -69,7 +77,11 @@ def arguments() -> argparse.ArgumentParser:
         "--peers", choices=["near", "all"], default="all", help="near: only engines that need hardly any fetching"
     )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="where stores and figures go")
-    parser.add_argument("--out", type=Path, help="the file of figures (JSON lines); default: WORK/LAYER.jsonl")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the file of figures (JSON lines); default: WORK/LAYER.jsonl, LAYER-part.jsonl with --engine or --workload",
+    )
     return parser
 
 

@@ -88,7 +88,7 @@ def scalars(results: Results) -> Iterator[Check]:
 
 
 def compressed(results: Results) -> Iterator[Check]:
-    for workload in DENSE:
+    for workload in (*DENSE, "label8"):
         for other, want in (("loaderx 1.5.7 zstd", 1.5), ("limit zstd", 0.9)):
             found = beside(results, "store", workload, "loaderx zstd", other)
             yield Check(f"zstd gather, {workload}", other, want, found)
@@ -103,7 +103,7 @@ def writes(results: Results) -> Iterator[Check]:
         found = ours.write_beside(theirs) if ours and theirs else None
         return Check(f"{codec} write, {workload}", other, want, found)
 
-    for workload in DENSE:
+    for workload in (*DENSE, "label8"):
         yield written(workload, "zstd", "loaderx 1.5.7 zstd", 1.8)
         yield written(workload, "zstd", "limit zstd", 0.9)
     for workload in (*DENSE, "label8"):
