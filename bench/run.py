@@ -77,11 +77,8 @@ def arguments() -> argparse.ArgumentParser:
         "--peers", choices=["near", "all"], default="all", help="near: only engines that need hardly any fetching"
     )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="where stores and figures go")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="the file of figures (JSON lines); default: WORK/LAYER.jsonl, LAYER-part.jsonl with --engine or --workload",
-    )
+    part = "WORK/LAYER.jsonl, LAYER-part.jsonl with --engine or --workload"
+    parser.add_argument("--out", type=Path, help=f"the file of figures (JSON lines); default: {part}")
     return parser
 
 
