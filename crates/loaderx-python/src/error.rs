@@ -1,6 +1,5 @@
 //! The way into the cores and back: the interpreter released, panics caught, errors raised as Python's own.
 
-use std::any::Any;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +12,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::{PyTypeInfo, create_exception};
+use zrecord::panic_text;
 
 // The module that users import them from: tracebacks and pickles name that one.
 create_exception!(
@@ -107,7 +107,7 @@ fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
 fn raised<T, E: Raise>(py: Python<'_>, outcome: thread::Result<Result<T, E>>) -> PyResult<T> {
     match outcome {
         Ok(result) => result.map_err(|error| error.raise(py)),
-        Err(panic) => Err(internal(panic_message(&*panic))),
+        Err(panic) => Err(internal(&panic_text(panic))),
     }
 }
 
@@ -116,9 +116,10 @@ pub(crate) fn internal(what: &str) -> PyErr {
     ZrecordError::new_err(format!("internal error: {what}"))
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a call panicked")
+impl Raise for zforeign::Error {
+    fn raise(self, _: Python<'_>) -> PyErr {
+        PyValueError::new_err(self.to_string())
+    }
 }
 
 impl Raise for zrecord::Error {

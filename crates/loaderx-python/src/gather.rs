@@ -12,8 +12,9 @@ use zloader::{Batch, Plan, Stream};
 use crate::draws::{Draws, shown};
 use crate::error::{Raise, detached, internal};
 use crate::memory::on;
+use crate::packed::packed;
 use crate::rows::Rows;
-use crate::store::{Store, packed};
+use crate::store::Store;
 use crate::view::byte_count;
 
 /// Which records a step reads, and of which streams.

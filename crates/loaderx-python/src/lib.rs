@@ -15,6 +15,7 @@ mod handler;
 mod integrity;
 mod memory;
 mod owned;
+mod packed;
 mod padding;
 mod pipeline;
 mod records;

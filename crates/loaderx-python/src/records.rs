@@ -9,7 +9,7 @@ use pyo3::types::{PyIterator, PyList};
 use zrecord::{MAX_RECORD_LEN, Shape};
 
 use crate::array::{plain, record_bytes};
-use crate::store::{ShapeRows, shape_rows};
+use crate::packed::{ShapeRows, shape_rows};
 
 /// Bytes, byte offsets of the records, shape rows.
 type Packed<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<u64>>, ShapeRows<'py>);

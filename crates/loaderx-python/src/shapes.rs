@@ -7,7 +7,7 @@ use pyo3::types::{PyList, PyTuple};
 use zrecord::{Dimensions, MAX_RANK, Shape};
 
 use crate::array::Shapes;
-use crate::store::shape_rows;
+use crate::packed::shape_rows;
 
 /// Whether each record can have the shape that its row states, bool, shape (n,). Record i has places[i + 1] - places[i] items.
 #[pyfunction]

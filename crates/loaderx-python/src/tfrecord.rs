@@ -7,13 +7,7 @@ use pyo3::types::PyBytes;
 use zforeign::tfrecord::{Column, Kind, Values};
 
 use crate::array::{Numbers, Source};
-use crate::error::{Raise, detached};
-
-impl Raise for zforeign::Error {
-    fn raise(self, _: Python<'_>) -> PyErr {
-        PyValueError::new_err(self.to_string())
-    }
-}
+use crate::error::detached;
 
 type Walked<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>, u64, u64);
 type Shown<'py> = (Bound<'py, PyBytes>, Option<&'static str>, u64, u64, u64, u64);

@@ -3,6 +3,8 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use zrecord::panic_text;
+
 /// The result of what draws, gathers or hands over.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -39,12 +41,5 @@ pub enum Error {
 /// Run `work`; a panic of it is an error.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // Nothing of work that panicked is seen again but what the stores keep behind their own locks.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let error = Error::Internal(text.unwrap_or("a gather panicked").to_owned());
-        // Dropping an unknown value could panic again.
-        std::mem::forget(panic);
-        Err(error)
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic))))
 }

@@ -138,7 +138,7 @@ impl Plan {
         let path = path.map(|store| store.path().display().to_string()).unwrap_or_default();
         let seconds = PATIENCE.as_secs();
         let why = format!(
-            "{path}: records of the streams were moved apart, and for {seconds} s nobody brought them together again"
+            "{path}: records of the streams were moved apart (one was deleted from or compacted alone), and for {seconds} s nobody brought them together again; if they still belong together, make the loader anew"
         );
         Box::new(Failure { stream: Some(number), error: Error::InvalidArgument(why) })
     }

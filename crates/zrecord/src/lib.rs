@@ -34,12 +34,12 @@ mod view;
 
 pub use append::Records;
 pub use checksum::crc32c;
-pub use codec::{Codec, CodecError, DICT_TIERS, DictTier, Frames, Places, build_dict};
+pub use codec::{Codec, CodecError, Frames, Places, build_dict};
 pub use create::{read_file, replace_file};
 pub use error::{Error, Result};
 pub use format::{Dimensions, FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};
 pub use options::{Io, Options, Verify};
-pub use pool::on_this_thread;
+pub use pool::{on_this_thread, panic_text};
 pub use repair::{Repair, Repaired, repair};
 pub use stats::Stats;
 pub use store::Store;

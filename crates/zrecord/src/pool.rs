@@ -156,7 +156,7 @@ impl Job {
             }
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(block))) {
                 self.next.store(self.blocks, Ordering::Relaxed);
-                lock(&self.panic).get_or_insert(PoolPanic { message: message_of(payload) });
+                lock(&self.panic).get_or_insert(PoolPanic { message: panic_text(payload) });
             }
         }
     }
@@ -363,7 +363,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn message_of(payload: Box<dyn Any + Send>) -> String {
+/// What a panic said.
+#[must_use]
+pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
     if let Some(message) = payload.downcast_ref::<&str>() {
         (*message).to_owned()
     } else if let Some(message) = payload.downcast_ref::<String>() {

@@ -119,23 +119,18 @@ pub(crate) fn check_tail(open: &Open, found: &Found, header: &Header) -> Result<
         if lies_within(&entry, header) {
             return Ok(());
         }
-        let is = format!("a mismatch, and record {record} beyond the tail");
-        let expected = "a header of this writer or of a plain version 3 writer";
-        Err(Error::corrupt(open.dir.path().join(names::META), "the checksum of the header", is, expected))
+        Err(header_damaged(open, &format!("a mismatch, and record {record} beyond the tail")))
     })
+}
+
+fn header_damaged(open: &Open, found: &str) -> Error {
+    let expected = "a header of this writer or of a plain version 3 writer";
+    Error::corrupt(open.dir.path().join(names::META), "the checksum of the header", found, expected)
 }
 
 /// Written by a plain version 3 writer, or damaged? Every fact that the header states must be able to be true.
 fn examine_mismatch(open: &Open, found: &Found) -> Result<Condition> {
-    let damaged = |what: &str| {
-        let path = open.dir.path().join(names::META);
-        Error::corrupt(
-            path,
-            "the checksum of the header",
-            what,
-            "a header of this writer or of a plain version 3 writer",
-        )
-    };
+    let damaged = |what: &str| header_damaged(open, what);
     let slot = found.slot.ok_or_else(|| damaged("a mismatch, and no sync slot to compare with"))?;
     let synced = slot.header.encode();
     let parts = |bytes: &[u8; Header::SIZE]| (take::<22>(bytes, 0), take::<6>(bytes, 22));

@@ -6,7 +6,8 @@ use crate::lanes::Kernel;
 use crate::order::Order;
 use crate::permute::{Domain, Permutation};
 use crate::rng::{Purpose, derive};
-use crate::{Error, MAX_BATCH_SIZE, MAX_STEP, Mode, slots};
+use crate::sampler::check_batch_size;
+use crate::{Error, MAX_STEP, Mode, slots};
 
 /// The most buckets there can be, 2^16.
 pub const MAX_BUCKETS: u64 = 1 << 16;
@@ -175,12 +176,7 @@ impl Bucket {
         mode: Mode,
         seed: u64,
     ) -> Result<Self, Error> {
-        if batch_size == 0 {
-            return Err(Error::EmptyBatch);
-        }
-        if batch_size > MAX_BATCH_SIZE {
-            return Err(Error::BatchTooLarge { batch_size });
-        }
+        check_batch_size(batch_size)?;
         if records < batch_size {
             return Err(Error::ShortBucket { bucket: number, records, batch_size });
         }

@@ -12,6 +12,14 @@ pub const MAX_STEP: u64 = (1 << 63) - 1;
 /// The largest batch, 2^60 - 1 indices: the most that an address space holds.
 pub const MAX_BATCH_SIZE: u64 = (1 << 60) - 1;
 
+pub(crate) fn check_batch_size(batch_size: u64) -> Result<(), Error> {
+    match batch_size {
+        0 => Err(Error::EmptyBatch),
+        1..=MAX_BATCH_SIZE => Ok(()),
+        _ => Err(Error::BatchTooLarge { batch_size }),
+    }
+}
+
 /// Index batches as a pure function of (seed, step), in constant memory.
 ///
 /// As an iterator it yields [`Sampler::next_batch`] and never ends.
@@ -37,12 +45,7 @@ impl Sampler {
         if length == 0 {
             return Err(Error::EmptyLength);
         }
-        if batch_size == 0 {
-            return Err(Error::EmptyBatch);
-        }
-        if batch_size > MAX_BATCH_SIZE {
-            return Err(Error::BatchTooLarge { batch_size });
-        }
+        check_batch_size(batch_size)?;
         if mode == Mode::Cyclic && batch_size > length {
             return Err(Error::BatchExceedsLength { batch_size, length });
         }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::Error;
 use crate::alias::{self, Column};
 use crate::rng::{Purpose, Range, derive, high, low, splitmix_at};
+use crate::sampler::check_batch_size;
 use crate::weights::Fault;
-use crate::{Error, MAX_BATCH_SIZE};
 
 /// The most weights there can be, 2^31.
 pub const MAX_WEIGHTS: u64 = 1 << 31;
@@ -43,12 +44,7 @@ impl Weighted {
     /// [`MAX_WEIGHTS`], [`Error::BadWeight`] for one that is negative, infinite or no number, [`Error::ZeroWeights`] if
     /// all are 0, [`Error::WeightsOverflow`] if their sum is infinite.
     pub fn new(weights: &[f64], batch_size: u64, seed: u64) -> Result<Self, Error> {
-        if batch_size == 0 {
-            return Err(Error::EmptyBatch);
-        }
-        if batch_size > MAX_BATCH_SIZE {
-            return Err(Error::BatchTooLarge { batch_size });
-        }
+        check_batch_size(batch_size)?;
         let count = weights.len() as u64;
         if count == 0 {
             return Err(Error::NoWeights);

@@ -19,4 +19,4 @@ pub(crate) use encoder::Encoder;
 pub use error::CodecError;
 pub use frames::{Frames, Places};
 pub use kind::Codec;
-pub use train::{DICT_TIERS, DictTier, build_dict};
+pub use train::build_dict;

@@ -9,32 +9,6 @@ const LEAST_BYTES: u64 = 512;
 /// The smallest dictionary that zstd makes.
 const LEAST_TARGET: usize = 256;
 
-/// How large a dictionary to train, and on how much.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DictTier {
-    /// The tier's name.
-    pub name: &'static str,
-    /// The most bytes of the dictionary.
-    pub dict_bytes: usize,
-    /// About how many bytes of records to train on.
-    pub sample_bytes: usize,
-}
-
-/// The tiers, from the fastest to train to the best.
-pub const DICT_TIERS: [DictTier; 3] = [
-    DictTier { name: "fast", dict_bytes: 32 << 10, sample_bytes: 4 << 20 },
-    DictTier { name: "balanced", dict_bytes: 128 << 10, sample_bytes: 16 << 20 },
-    DictTier { name: "max", dict_bytes: 1 << 20, sample_bytes: 64 << 20 },
-];
-
-impl DictTier {
-    /// The tier of this name, `None` if there is no such tier.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        DICT_TIERS.into_iter().find(|tier| tier.name == name)
-    }
-}
-
 /// Trains a zstd dictionary of at most `target` bytes on `samples`: records one after the other, with `sizes[i]` bytes
 /// of record `i`. Best are some hundred times as many bytes of samples as of dictionary, from all over the data.
 /// The same samples give the same dictionary. The method is zstd's fast cover.
@@ -151,12 +125,5 @@ mod tests {
                 Err(error) => assert!(matches!(error, CodecError::Training { .. }), "{error}"),
             }
         }
-    }
-
-    #[test]
-    fn tiers_are_found_by_name() {
-        assert_eq!(DictTier::by_name("balanced").unwrap().dict_bytes, 131_072);
-        assert_eq!(DictTier::by_name("max").unwrap().sample_bytes, 67_108_864);
-        assert_eq!(DictTier::by_name("best"), None);
     }
 }

@@ -5,8 +5,9 @@ use crate::order::Order;
 use crate::permute::Domain;
 use crate::quota::Quota;
 use crate::rng::{Purpose, derive};
+use crate::sampler::check_batch_size;
 use crate::weights::{Fault, Scale};
-use crate::{Error, MAX_BATCH_SIZE, MAX_STEP, Mode};
+use crate::{Error, MAX_STEP, Mode};
 
 impl Parts {
     pub(super) fn new(
@@ -17,12 +18,7 @@ impl Parts {
         schedule: &[(u64, Vec<f64>)],
         exact: bool,
     ) -> Result<Self, Error> {
-        if batch_size == 0 {
-            return Err(Error::EmptyBatch);
-        }
-        if batch_size > MAX_BATCH_SIZE {
-            return Err(Error::BatchTooLarge { batch_size });
-        }
+        check_batch_size(batch_size)?;
         let (components, entries) = (lengths.len() as u64, schedule.len() as u64);
         if components == 0 {
             return Err(Error::NoComponents);
