@@ -54,6 +54,7 @@ test-stress: build ## readers beside a writer for 30 s (part of the tests with 5
 .PHONY: test-large
 test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of memory, 11 GiB of disk)
 	cargo test --release -p zrecord --test large -- --ignored --test-threads=1 --nocapture
+	cargo test --release -p zsampler --lib -- --ignored
 	LOADERX_LARGE=1 $(BIN)/pytest python/tests/test_large.py
 
 FRAMEWORKS := build/frameworks

@@ -127,7 +127,7 @@ COLD = (
     Workload("cold2k", 1_000_000, "<i4", (512,), tokens),
 )
 
-# The size of Fashion-MNIST, and the token set.
+# Of the size and form of Fashion-MNIST, with pixels that are made up; and the token set.
 CONVERTED: tuple[Workload | RaggedWorkload, ...] = (
     Workload("fashion", 70_000, "|u1", (28, 28), images),
     RaggedWorkload("tokens", 200_000, 16, 512),

@@ -12,8 +12,8 @@ from session import Session, Team
 from workloads import CONVERTED, RaggedWorkload, Workload
 
 CODECS = ("raw", "zstd")
-PACKED_ONLY = ("hdf5", "npy", "npz", "zarr")
-"""Formats that have no ragged records of their own."""
+DENSE_ONLY = ("hdf5", "npy", "npz", "zarr")
+"""Formats whose sources here hold dense records only."""
 
 
 def run(session: Session) -> None:
@@ -34,7 +34,7 @@ def sources(session: Session, workload: Workload | RaggedWorkload) -> list[Engin
     known = formats()
     chosen = []
     for engine in session.engines(SOURCES):
-        if engine.name not in known or (workload.kind == "ragged" and engine.name in PACKED_ONLY):
+        if engine.name not in known or (workload.kind == "ragged" and engine.name in DENSE_ONLY):
             continue
         needs = known[engine.name].needs
         if needs is None or find_spec(needs):
