@@ -34,6 +34,6 @@ class Plan:
         return asdict(self)
 
 
-FULL = Plan("full", batch=256, rounds=9, seconds=0.6, writes=5, write_seconds=4.0)
+FULL = Plan("full", batch=256, rounds=7, seconds=0.4, writes=3, write_seconds=2.0)
 QUICK = Plan("quick", batch=256, rounds=5, seconds=0.3, writes=2, write_seconds=2.0, without=("zstd_dict",))
 CHECK = Plan("check", batch=32, rounds=2, seconds=0.02, writes=1, write_seconds=0.0, records=100)
