@@ -77,8 +77,8 @@ test-converters: build $(CONVERTERS)/.made ## converters, on files of the packag
 
 # The oldest NumPy that is supported has no wheels for Python 3.13 and newer.
 OLD_NUMPY := build/old-numpy
-OLD_NUMPY_TESTS := $(addprefix python/tests/test_,from_arrays.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py golden_dtypes.py \
-	index.py interchange.py ragged.py schema.py)
+OLD_NUMPY_TESTS := $(addprefix python/tests/test_,convert_frame.py convert_npz.py dense.py dtypes.py dtypes_in_loaders.py dtypes_in_stores.py \
+	from_arrays.py golden_dtypes.py index.py interchange.py packed_append.py pad.py ragged.py rewriting.py schema.py)
 .PHONY: test-old-numpy
 test-old-numpy: build ## dtypes and datasets under NumPy 1.26, in an environment of its own
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then set -ex; \
