@@ -52,7 +52,7 @@ def assert_same(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
         assert wholes(a.records) == wholes(b.records), name
 
 
-def wholes(records: Sequence[Array]) -> list[tuple[tuple[int, ...], bytes]]:
+def wholes(records: Array | Sequence[Array]) -> list[tuple[tuple[int, ...], bytes]]:
     """Shapes and bits, with those between the fields of structures."""
     arrays = [records] if isinstance(records, np.ndarray) else records
     return [(array.shape, bits(array)) for array in arrays]
