@@ -59,8 +59,15 @@ DTYPES = st.one_of(SCALARS, STRUCTURED)
 
 
 def random_array(dtype: Any, shape: tuple[int, ...], seed: int) -> Array:
-    """Random bits, between the fields too, but where bits have rules: text, bools, numbers of less than a byte."""
+    """Random bits, between the fields too, but where bits have rules: text, bools, numbers of less than a byte.
+
+    Times begin with NaT and the extremes, those in structures too.
+    """
     return filled(dtype, shape, np.random.default_rng(seed))
+
+
+EXTREMES = [-(2**63), 1 - 2**63, 2**63 - 1]
+"""NaT, the first and the last time."""
 
 
 def filled(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -77,6 +84,9 @@ def filled(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Arra
     found: Array = (
         rng.integers(0, 2 if dtype.kind == "b" else 256, count * dtype.itemsize, np.uint8).view(dtype).reshape(shape)
     )
+    if dtype.kind in "mM":
+        first = found.reshape(-1)[: len(EXTREMES)]
+        first.view(dtype.byteorder + "i8")[...] = EXTREMES[: len(first)]
     for name in dtype.names or ():
         found[name] = filled(dtype.fields[name][0], shape, rng)
     return found

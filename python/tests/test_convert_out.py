@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ from dtype_samples import DTYPES, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
-from loaderx.converters.outward import to_arrow, to_hf, to_numpy
-from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
+from loaderx.converters.outward import reading, to_arrow, to_hf, to_numpy
+from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
 from loaderx.dataset.dtypes import storable
 from support import Array, same
 
@@ -47,8 +49,13 @@ def assert_same(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
         b = second[name]
         assert (a.kind, a.dtype, a.item_shape) == (b.kind, b.dtype, b.item_shape), name
         assert a.metadata == b.metadata or name in but, name
-        for x, y in zip(a.records, b.records, strict=True):
-            assert same(x, y), name
+        assert wholes(a.records) == wholes(b.records), name
+
+
+def wholes(records: Array | Sequence[Array]) -> list[tuple[tuple[int, ...], bytes]]:
+    """Shapes and bits, with those between the fields of structures."""
+    arrays = [records] if isinstance(records, np.ndarray) else records
+    return [(array.shape, bits(array)) for array in arrays]
 
 
 def test_arrow_and_back(memory: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,32 +106,187 @@ def test_hf_and_back(memory: Path, root: Path, mapped: bool) -> None:
 
 
 @settings(max_examples=40)
-@given(dtype=DTYPES, shape=st.lists(st.integers(0, 3), max_size=3), count=st.integers(1, 9), seed=st.integers(0, 99))
+@given(
+    dtype=DTYPES,
+    shape=st.lists(st.integers(0, 3), max_size=3),
+    count=st.integers(1, 9),
+    seed=st.integers(0, 99),
+    part=st.sampled_from([200, 8 << 20]),
+)
 def test_arrow_of_every_dtype(
-    dtype: Any, shape: list[int], count: int, seed: int, tmp_path_factory: pytest.TempPathFactory
+    dtype: Any, shape: list[int], count: int, seed: int, part: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """To the bit, also those between fields."""
     needed("pyarrow")
     array = random_array(storable(dtype), (count, *shape), seed)
     path = tmp_path_factory.mktemp("out")
-    with DenseDataset(path / "dense", array.dtype, tuple(shape), "raw") as ds:
-        ds.append(array)
+    lists = [array.reshape(-1)[: at % 4] for at in range(count)]
+    nested = [array[: at % 4] for at in range(count)]
+    written(path / "in", array.dtype, {"dense": array, "lists": lists, "nested": nested})
+    with pytest.MonkeyPatch.context() as patch, MSDataset(path / "in") as ds:
+        small_parts(patch, part)
+        convert(to_arrow(ds, reader=True), path / "out")
+    assert_same(path / "in", path / "out")
+    found = stored(path / "out")
+    assert (found["dense"].kind, found["dense"].dtype, found["dense"].item_shape) == ("dense", dtype, tuple(shape))
+    assert wholes(found["dense"].records) == wholes(array)
+    for name, records in (("lists", lists), ("nested", nested)):
+        assert (found[name].kind, found[name].dtype) == ("ragged", dtype)
+        assert wholes(found[name].records) == wholes(records), name
+
+
+def written(path: Path, dtype: Any, streams: dict[str, Array | list[Array]]) -> None:
+    """Streams of one dtype: dense where it is an array, ragged of a list."""
+    for name, records in streams.items():
+        if isinstance(records, list):
+            with RaggedDataset(path / name, dtype, "raw") as ragged:
+                ragged.append(records)
+        else:
+            with DenseDataset(path / name, dtype, records.shape[1:], "raw") as dense:
+                dense.append(records)
+
+
+@pytest.mark.parametrize("way", ["table", "parquet", "feather"])
+@pytest.mark.parametrize("dtype", ["<M8[us]", ">m8[ns]", "<M8[D]", "<m8[25ms]"])
+def test_nat_inside_of_records(memory: Path, dtype: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed("pyarrow")
+    small_parts(monkeypatch, 200)
+    times = random_array(np.dtype(dtype), (40,), 3)
+    times[[9, 10, 30]] = "NaT"
+    streams: dict[str, Array | list[Array]] = {
+        "pair": times.reshape(20, 2),
+        "grid": np.repeat(times[:20], 6).reshape(20, 2, 3),
+        "nothing": np.full((20, 2), "NaT", dtype),
+        "list": [times[at : at + at % 3] for at in range(20)],
+        "pairs": [times[at : at + 2 * (at % 3)].reshape(-1, 2) for at in range(20)],
+        "scalar": times[:20],
+    }
+    written(memory / "in", dtype, streams)
+    fields = np.dtype([("at", dtype), ("both", dtype, (2,)), ("deep", [("n", "u1"), ("at", dtype)])])
+    written(
+        memory / "in", fields, {"fields": random_array(fields, (20,), 1), "bags": [random_array(fields, (5,), 2)] * 20}
+    )
+    with MSDataset(memory / "in") as ds:
         table = to_arrow(ds)
-    with RaggedDataset(path / "ragged", array.dtype, "raw") as ragged:
-        ragged.append([array.reshape(-1)[:at] for at in range(3)])
-        other = to_arrow(ragged)
-    found: Array = np.concatenate([bytes_of(one) for one in read_all(table)["value"]])
-    assert found.tobytes() == bits(array) or has_padding(array.dtype)
-    records = read_all(other)["value"]
-    assert [bits(one) for one in records] == [bits(array.reshape(-1)[:at]) for at in range(3)]
+    native = dtype[1:] in ("M8[us]", "m8[ns]")
+    assert needed("pyarrow.compute").list_flatten(table["pair"]).null_count == (4 if native else 0)
+    src: Any = table if way == "table" else memory / f"in.{way}"
+    if way == "parquet":
+        needed("pyarrow.parquet").write_table(table, src)
+    elif way == "feather":
+        needed("pyarrow.feather").write_feather(table, src)
+    found = converted(src, memory / "out")
+    assert_same(memory / "in", memory / "out")
+    assert np.isnat(found["pair"].records).sum() == 4
+    assert np.isnat(np.concatenate(found["list"].records)).any()
+    assert np.isnat(found["fields"].records["deep"]["at"]).any()  # type: ignore[call-overload]
+    masked = converted(src, memory / "masked", nulls="mask")
+    assert wholes(masked["pair"].records) == wholes(found["pair"].records)
+    assert masked["pair.valid"].records.all()  # type: ignore[attr-defined]
 
 
-def bytes_of(one: Array) -> Array:
-    return np.frombuffer(bits(np.atleast_1d(one)), np.uint8)
+def test_nulls_that_are_no_nat(memory: Path) -> None:
+    pa = needed("pyarrow")
+    stamp, note = pa.timestamp("us"), "<M8[us]"
+    for values, arrow, dtype in (
+        ([[1, None]], pa.list_(pa.int64(), 2), "<i8"),
+        ([[1, None]], pa.list_(pa.int64()), "<i8"),
+        ([[1, None]], pa.list_(stamp, 2), None),
+        ([[1, None]], pa.list_(stamp), None),
+        ([[[1, 2], None]], pa.list_(pa.list_(stamp, 2), 2), note),
+        ([[[1, 2], None]], pa.list_(pa.list_(stamp, 2)), note),
+        ([[b"12345678", None]], pa.list_(pa.binary(8), 2), "<M8[D]"),
+    ):
+        table = pa.table({"x": pa.array(values, arrow)})
+        if dtype is not None:
+            table = table.replace_schema_metadata({"loaderx": json.dumps({"x": {"dtype": dtype, "metadata": {}}})})
+        for nulls in ("refuse", "mask", "nan"):
+            with pytest.raises(ValueError, match="column 'x', record 0: a null inside of it"):
+                convert(table, memory / "out", nulls=nulls)
 
 
-def has_padding(dtype: Any) -> bool:
-    """A record of a structure loses what lies between its fields when NumPy takes it out of an array."""
-    return dtype.names is not None
+SIZES = st.lists(st.integers(0, 500), min_size=1, max_size=60)
+
+
+@settings(max_examples=60)
+@given(sizes=SIZES, order=st.sampled_from([list, sorted]), part=st.integers(1, 2000), window=st.integers(1, 70))
+def test_batches_are_cut_by_what_records_take(
+    sizes: list[int], order: Any, part: int, window: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    sizes = order(sizes)
+    path = tmp_path_factory.mktemp("out")
+    flat = [np.full(size, at % 256, np.uint8) for at, size in enumerate(sizes)]
+    pairs = [np.zeros((size % 3, 2), np.int16) for size in sizes]
+    written(path, np.uint8, {"flat": flat})
+    written(path, np.int16, {"pairs": pairs, "dense": np.zeros((len(sizes), 5), np.int16)})
+    with pytest.MonkeyPatch.context() as patch, MSDataset(path) as ds:
+        small_parts(patch, part)
+        patch.setattr(reading, "WINDOW", window)
+        found = list(reading.batches(reading.streams_of(ds, None)))
+    taken = [size + 4 * (size % 3) + 2 * reading.PLACE + 10 for size in sizes]
+    assert [start for start, _ in found] == naive_starts(taken, part, window)
+    for (_, batch), count in zip(found, np.diff([start for start, _ in found] + [len(sizes)]).tolist(), strict=True):
+        assert count == 1 or bytes_of(batch) <= part
+    together = [batch["flat"] for _, batch in found]
+    assert all(isinstance(packed, Packed) for packed in together)
+    assert np.array_equal(np.concatenate([packed[0] for packed in together]), np.concatenate(flat))
+
+
+def naive_starts(taken: list[int], part: int, window: int) -> list[int]:
+    """Record after record, as long as there is room."""
+    starts: list[int] = []
+    room = 0
+    for at, size in enumerate(taken):
+        if at % window == 0 or size > room:
+            starts.append(at)
+            room = part
+        room -= size
+    return starts
+
+
+def bytes_of(batch: dict[str, Any]) -> int:
+    return sum(values.values.nbytes if isinstance(values, Packed) else values.nbytes for values in batch.values())
+
+
+@pytest.mark.parametrize("way", ["reader", "hf", "npy"])
+@pytest.mark.parametrize("records", ["large", "rising"])
+def test_no_way_out_reads_more_than_a_part_at_once(
+    memory: Path, records: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = needed("pyarrow")
+    small_parts(monkeypatch, 1 << 16)
+    count, width = (70, 1 << 17) if records == "large" else (700, 100)
+    written(memory / "in", np.uint8, {"dense": np.ones((count, width), np.uint8)})
+    if records == "rising":
+        written(memory / "in", np.int32, {"ragged": [np.zeros(at * at // 40, np.int32) for at in range(count)]})
+    seen: list[tuple[int, int]] = []
+    real = reading.read
+
+    def read(streams: Any, rows: slice) -> Any:
+        batch = real(streams, rows)
+        seen.append((rows.stop - rows.start, bytes_of(batch)))
+        return batch
+
+    monkeypatch.setattr(reading, "read", read)
+    with MSDataset(memory / "in") as ds:
+        if way == "reader":
+            for batch in to_arrow(ds, reader=True):
+                assert batch.num_rows == seen[-1][0]
+        elif way == "hf":
+            needed("datasets")
+            to_hf(ds, memory / "in.arrow")
+            with pa.ipc.open_stream(memory / "in.arrow") as file:
+                assert [batch.num_rows for batch in file] == [rows for rows, _ in seen]
+        else:
+            dense = ds["dense"]
+            assert isinstance(dense, DenseDataset)
+            to_numpy(dense, memory / "in.npy")
+    assert sum(rows for rows, _ in seen) == count
+    if records == "large":
+        assert {rows for rows, _ in seen} == {1}
+    else:
+        assert max(size for _, size in seen) <= 1 << 16
+        assert len(seen) < 400
 
 
 def test_numpy(memory: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +382,6 @@ def test_without_the_packages(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_notes_that_lie(memory: Path) -> None:
-    import json
-
     pa = needed("pyarrow")
     for note, match in (
         ({"x": {"dtype": "<f4", "metadata": {}}}, "loaderx noted dtype '<f4', and its values are '<i8'"),

@@ -109,6 +109,8 @@ def columns_of(schema: Any, nulls: str | Sequence[str], utc: bool) -> Columns:
             columns.refused[name] = f"column {'.'.join(path)!r}: {kind}"
             continue
         dtype, metadata = noted(notes.get(path[0]) if len(path) == 1 else None, path[0])
+        if dtype is not None and dtype.kind in "mM" and kind.dtype.kind in "mM":
+            kind = kind_of(arrow, features.get(path[0]), utc, nat=True)
         kind = as_noted(kind, dtype, metadata, path[0])
         mode = nulls if masked is None else "mask" if name in masked else "refuse"
         if mode == "refuse" and dtype is not None and dtype.kind in "mM":

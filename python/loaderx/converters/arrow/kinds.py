@@ -54,21 +54,24 @@ class Fixed:
     read: Reads
 
 
-def kind_of(arrow: Any, feature: Any, utc: bool) -> Kind:
-    """How the type `arrow` is stored; `feature` is what Hugging Face's metadata says of it, or None. RefusedError if it can't be."""
+def kind_of(arrow: Any, feature: Any, utc: bool, nat: bool = False) -> Kind:
+    """How the type `arrow` is stored. RefusedError if it can't be.
+
+    `feature` is what Hugging Face's metadata says of it, or None. With `nat`, times that are null are NaT, inside of records too.
+    """
     import pyarrow.types as is_
 
     if is_array_feature(arrow, feature):
-        return tensors(arrow, feature, utc)
+        return tensors(arrow, feature, utc, nat)
     storage = plain(arrow)
     if is_list(storage):
-        value = fixed(storage.value_type, utc)
+        value = fixed(storage.value_type, utc, nat)
         return Kind("ragged", value.dtype, None, partial(packed_lists, value.shape, value.read))
     if is_text(storage):
         return Kind("ragged", np.dtype(np.uint8), None, packed_bytes, TEXT)
     if is_.is_binary(storage) or is_.is_large_binary(storage):
         return Kind("ragged", np.dtype(np.uint8), None, packed_bytes)
-    found = fixed(arrow, utc)
+    found = fixed(arrow, utc, nat)
     metadata: dict[str, Any] = {}
     if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
         metadata = {CLASSES: [str(name) for name in feature["names"]]}
@@ -135,7 +138,7 @@ NUMBERS = {
 } | {f"{sign}int{bits}": f"<{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
-def fixed(arrow: Any, utc: bool) -> Fixed:
+def fixed(arrow: Any, utc: bool, nat: bool) -> Fixed:
     """A type of one width. RefusedError for any other, in a list too."""
     import pyarrow as pa
     import pyarrow.types as is_
@@ -143,7 +146,7 @@ def fixed(arrow: Any, utc: bool) -> Fixed:
     storage = plain(arrow)
     if is_.is_fixed_size_list(storage):
         shape: tuple[int, ...] = (storage.list_size,)
-        inner = fixed(storage.value_type, utc)
+        inner = fixed(storage.value_type, utc, nat)
         if isinstance(arrow, pa.FixedShapeTensorType):
             if arrow.permutation not in (None, list(range(len(arrow.shape)))):
                 raise RefusedError(f"{arrow} is stored in another order than that of its dimensions")
@@ -158,14 +161,14 @@ def fixed(arrow: Any, utc: bool) -> Fixed:
             f"times of the zone {storage.tz!r}; give utc=True to store them in UTC, with the zone's name as metadata"
         )
     if is_.is_timestamp(storage):
-        return of_width(np.dtype(f"<M8[{storage.unit}]"), 8)
+        return of_width(np.dtype(f"<M8[{storage.unit}]"), 8, nat)
     if is_.is_duration(storage) or is_.is_time64(storage):
-        return of_width(np.dtype(f"<m8[{storage.unit}]"), 8)
+        return of_width(np.dtype(f"<m8[{storage.unit}]"), 8, nat)
     if is_.is_time32(storage):
-        return of_width(np.dtype(f"<m8[{storage.unit}]"), 4)
+        return of_width(np.dtype(f"<m8[{storage.unit}]"), 4, nat)
     if str(storage) in NUMBERS:
         dtype = np.dtype(NUMBERS[str(storage)])
-        return of_width(dtype, 4 if str(storage) == "date32[day]" else dtype.itemsize)
+        return of_width(dtype, 4 if str(storage) == "date32[day]" else dtype.itemsize, nat)
     raise RefusedError(why_not(arrow))
 
 
@@ -180,15 +183,34 @@ def why_not(arrow: Any) -> str:
     return f"{arrow} can't be a stream: no record of one dtype and shape holds it"
 
 
-def of_width(dtype: np.dtype[Any], stored: int) -> Fixed:
+def of_width(dtype: np.dtype[Any], stored: int, nat: bool = False) -> Fixed:
     """Values of `stored` bytes in Arrow."""
-    return Fixed(dtype, (), partial(numbers, dtype, stored))
+    read = partial(numbers, dtype, stored)
+    return Fixed(dtype, (), partial(times, read) if nat and dtype.kind in "mM" else partial(without_nulls, read))
 
 
-def numbers(dtype: np.dtype[Any], stored: int, array: Any, needed: Needed) -> Array:
-    """The values of an array of numbers: a view of its buffer, except bools, and days and times of four bytes."""
+def without_nulls(read: Callable[[Any], Array], array: Any, needed: Needed) -> Array:
+    """The values, of which none that is needed may be null."""
     array = unwrapped(array)
     refuse_nulls(array, needed)
+    return read(array)
+
+
+def times(read: Callable[[Any], Array], array: Any, needed: Needed) -> Array:
+    """The values, NaT where they are null."""
+    array = unwrapped(array)
+    values = read(array)
+    if array.null_count:
+        values = values.copy()
+        values[~valid(array)] = np.array("NaT", values.dtype)
+    return values
+
+
+def numbers(dtype: np.dtype[Any], stored: int, array: Any) -> Array:
+    """The values of a plain array of numbers: a view of its buffer, except bools, and days and times of four bytes.
+
+    Those of nulls are unspecified.
+    """
     count, offset = len(array), array.offset
     buffer = array.buffers()[1]
     if count == 0 or buffer is None:
@@ -326,7 +348,7 @@ def is_array_feature(arrow: Any, feature: Any) -> bool:
     return name in ("Array2D", "Array3D", "Array4D", "Array5D") and bool(is_.is_list(plain(arrow)))
 
 
-def tensors(arrow: Any, feature: Mapping[str, Any], utc: bool) -> Kind:
+def tensors(arrow: Any, feature: Mapping[str, Any], utc: bool, nat: bool) -> Kind:
     """Nested lists as records of one shape; ragged where the first dimension is open."""
     given = feature.get("shape")
     if not isinstance(given, (list, tuple)) or not given or not all(type(n) is int for n in given[1:]):
@@ -334,7 +356,7 @@ def tensors(arrow: Any, feature: Mapping[str, Any], utc: bool) -> Kind:
     inner = plain(arrow)
     for _ in given:
         inner = plain(getattr(inner, "value_type", inner))
-    value = fixed(inner, utc)
+    value = fixed(inner, utc, nat)
     shape = tuple(given[1:])
     nested: Reads = value.read
     for size in reversed(shape):

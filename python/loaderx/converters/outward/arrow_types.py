@@ -45,7 +45,7 @@ class Column:
         self._inner: tuple[int, ...] = ()
         if isinstance(stream, RaggedDataset):
             # The first record tells what the others must be like.
-            self._inner = stream[0].shape[1:] if len(stream) else ()
+            self._inner = stream.shapes(0)[0][1:] if len(stream) else ()
             bytes_ = pa.string() if self._text else pa.binary()
             whole = stream.dtype == np.uint8 and not self._inner
             self.type = bytes_ if whole else pa.list_(nested(self._scalar, self._inner))

@@ -1,18 +1,25 @@
-"""The records of streams, a few MiB at a time."""
+"""The records of streams in batches, which are cut by what the records take."""
 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loaderx.converters.source import PART_BYTES, Array
+import numpy as np
+import numpy.typing as npt
+
+from loaderx.converters.formats.pieces import steps
+from loaderx.converters.source import Array
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.packed import Packed
 from loaderx.dataset.streams import Stream
 
-FIRST_ROWS = 64
-GROWTH = 4
+WINDOW = 1 << 18
+"""The lengths of so many records are looked up at once."""
+PLACE = 64
+"""About how many bytes a ragged record takes in a batch beside its values: for its offset, and perhaps its shape."""
 
 
 def package(name: str, who: str) -> Any:
@@ -39,16 +46,28 @@ def streams_of(ds: Any, columns: Sequence[str] | None) -> dict[str, Stream]:
 
 
 def batches(streams: Mapping[str, Stream]) -> Iterator[tuple[int, dict[str, Array | Packed]]]:
-    """All records in their order, each batch with its first record's number."""
+    """All records in their order, each batch with its first record's number.
+
+    The streams together have at most PART_BYTES in a batch, or it is one record of each.
+    """
     length = min(len(stream) for stream in streams.values())
-    start, rows = 0, FIRST_ROWS
-    while start < length:
-        stop = min(length, start + rows)
-        batch: dict[str, Array | Packed] = {
-            name: stream.packed(slice(start, stop)) if isinstance(stream, RaggedDataset) else stream[start:stop]
-            for name, stream in streams.items()
-        }
-        yield start, batch
-        size = sum(values.values.nbytes if isinstance(values, Packed) else values.nbytes for values in batch.values())
-        rows = max(1, min(rows * GROWTH, (stop - start) * PART_BYTES // max(1, size)))
-        start = stop
+    for first in range(0, length, WINDOW):
+        window = slice(first, min(length, first + WINDOW))
+        sizes = np.sum([sizes_of(stream, window) for stream in streams.values()], axis=0)
+        for start, stop in steps(sizes, 0, WINDOW):
+            yield first + start, read(streams, slice(first + start, first + stop))
+
+
+def sizes_of(stream: Stream, window: slice) -> npt.NDArray[np.int64]:
+    """About how many bytes each record of a range takes in a batch."""
+    if isinstance(stream, RaggedDataset):
+        return stream.lengths(window).astype(np.int64) + PLACE
+    return np.full(window.stop - window.start, math.prod(stream.item_shape) * stream.dtype.itemsize, np.int64)
+
+
+def read(streams: Mapping[str, Stream], rows: slice) -> dict[str, Array | Packed]:
+    """A range of records of every stream."""
+    return {
+        name: stream.packed(rows) if isinstance(stream, RaggedDataset) else stream[rows]
+        for name, stream in streams.items()
+    }

@@ -18,15 +18,15 @@ def to_arrow(
 ) -> Any:
     """Streams as columns of an Arrow table; that of a single store is called "value".
 
-    Dense records are scalars or fixed-size lists; ragged ones lists, those of bytes binary, those of text strings. NaT is null. A dtype
-    that Arrow doesn't have (complex, structured, text of fixed width, bfloat16, ...) becomes binary values of its width. The schema's
-    metadata says what each stream was, so that `convert` makes the same of it again.
+    Dense records are scalars or fixed-size lists; ragged ones lists, those of bytes binary, those of text strings. NaT is null, inside of
+    records too. A dtype that Arrow doesn't have (complex, structured, text of fixed width, bfloat16, ...) becomes binary values of its
+    width. The schema's metadata says what each stream was, so that `convert` makes the same of it again.
 
     Args:
         ds: a store, or several streams.
         columns: the streams wanted, in this order. None: all.
-        reader: give a `pyarrow.RecordBatchReader`, which reads a few MiB at a time, instead of a `pyarrow.Table` of everything.
-            The dataset must stay open as long.
+        reader: give a `pyarrow.RecordBatchReader` instead of a `pyarrow.Table` of everything. It reads about 8 MiB of all columns at a
+            time, or one record where that has more. The dataset must stay open as long.
 
     Raises:
         ImportError: pyarrow is not installed.

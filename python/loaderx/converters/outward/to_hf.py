@@ -27,7 +27,8 @@ def to_hf(
 
     Args:
         ds: a store, or several streams.
-        path: an `.arrow` file to write; the dataset is mapped from it, so that this takes a few MiB of memory. None: all in memory.
+        path: an `.arrow` file to write, some 8 MiB of all columns at a time, or one record where that has more; the dataset is
+            mapped from it. None: all in memory.
         columns: the streams wanted, in this order. None: all.
 
     Raises:

@@ -30,7 +30,8 @@ def to_numpy(ds: DenseDataset | RaggedDataset, path: PathLike | None = None) -> 
 
     Args:
         ds: the store.
-        path: a `.npy` file to write instead, of a dense store. It appears when it is complete, and takes a few MiB of memory.
+        path: a `.npy` file to write instead, of a dense store. It appears when it is complete, and is written some 8 MiB at a
+            time, or one record where that has more.
 
     Returns:
         Without `path`, an array of shape (n, *item_shape) of a dense store, a `Packed` of a ragged one; else the path.
