@@ -15,9 +15,10 @@ from loaderx.arguments import add_note
 from loaderx.closing import Closing
 from loaderx.dataset import pending, settle
 from loaderx.dataset.index import Indices, indices
-from loaderx.dataset.integrity import Progress, Report, verify
+from loaderx.dataset.integrity import CHECKING, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
+from loaderx.progress import Progress, telling
 from loaderx.zrecord import (
     CorruptStoreError,
     Io,
@@ -306,7 +307,7 @@ class MSDataset(Closing):
 
     @classmethod
     def verify(
-        cls, path: PathLike, names: Iterable[str] | None = None, *, progress: Progress | None = None
+        cls, path: PathLike, names: Iterable[str] | None = None, *, progress: Progress | bool | None = None
     ) -> dict[str, Report]:
         """Read and check everything in each stream, as `loaderx.verify` does; nothing is changed.
 
@@ -315,7 +316,7 @@ class MSDataset(Closing):
         Args:
             path: directory of the streams.
             names: the streams to check. None: every child with a `schema.msgpack`.
-            progress: called with (records done, records in all) of each stream in turn.
+            progress: called with (records done, records in all) of each stream in turn. True: a line on stderr that tells it.
 
         Returns:
             name -> what was found.
@@ -323,7 +324,8 @@ class MSDataset(Closing):
         Raises:
             As `loaderx.verify`.
         """
-        return {name: verify(Path(path) / name, progress=progress) for name in named(Path(path), names)}
+        with telling(progress, CHECKING) as tell:
+            return {name: verify(Path(path) / name, progress=tell) for name in named(Path(path), names)}
 
     @classmethod
     def repair(cls, path: PathLike, names: Iterable[str] | None = None) -> dict[str, range]:
@@ -346,7 +348,7 @@ class MSDataset(Closing):
         return settle.repair(Path(path).absolute(), names)
 
     @classmethod
-    def drop_damaged(cls, path: PathLike, *, progress: Progress | None = None) -> Indices:
+    def drop_damaged(cls, path: PathLike, *, progress: Progress | bool | None = None) -> Indices:
         """Read and check everything, and delete the records that are damaged in one stream from all of them.
 
         `loaderx.repair(..., drop_damaged=True)` on that stream alone would part its records from the others'. Nothing else here gives data

@@ -12,12 +12,13 @@ from loaderx._core import Store, read_small_file, replace_file
 from loaderx.copying.block import BLOCK_RECORDS, Block
 from loaderx.copying.place import streams_of, unfinished
 from loaderx.copying.snapshot import Snapshot
-from loaderx.copying.writing import Progress, copy
+from loaderx.copying.writing import copy
 from loaderx.dataset import MSDataset
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import listed_fit
+from loaderx.progress import Progress, telling
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
@@ -32,7 +33,7 @@ def export(
     *,
     codec: str | None = None,
     level: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> int:
     """Write a copy of a store that loaderx 1.5 opens, reads and changes, ragged ones included.
 
@@ -67,14 +68,14 @@ def export(
     names = streams_of(store)
     if not names and not Store.exists(store):
         raise no_store(store, "there is no store to export")
-    with unfinished(path, store) as directory:
+    with telling(progress) as tell, unfinished(path, store) as directory:
         new = directory / "new"
         if not names:
-            return write(store, new, None, codec, level, progress)
+            return write(store, new, None, codec, level, tell)
         # As long as it is open, none of them is deleted from, and what is appended is not looked at.
         with MSDataset(store, read_only=True) as streams:
             for name in names:
-                write(store / name, new / name, len(streams), codec, level, progress)
+                write(store / name, new / name, len(streams), codec, level, tell)
             return len(streams)
 
 
