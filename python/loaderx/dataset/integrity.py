@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx import _core
+from loaderx.dataset import header
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import listed_fit
@@ -217,11 +218,10 @@ def length_of(path: Path) -> int | None:
     if not (path / schemas.FILE).is_file():
         return None
     try:
-        with (path / "meta.zr").open("rb") as file:
-            header = file.read(32)
+        with (path / header.FILE).open("rb") as file:
+            return header.length_in(file.read(header.PLAIN.size))
     except OSError:
         return None
-    return int.from_bytes(header[14:22], "little")
 
 
 def adopt_listed_shapes(path: Path) -> None:

@@ -13,7 +13,7 @@ from loaderx.copying.block import BLOCK_RECORDS, Block
 from loaderx.copying.place import streams_of, unfinished
 from loaderx.copying.snapshot import Snapshot
 from loaderx.copying.writing import copy
-from loaderx.dataset import MSDataset
+from loaderx.dataset import MSDataset, header
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
 from loaderx.dataset.schema import Shape
@@ -22,8 +22,6 @@ from loaderx.progress import Progress, telling
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
-PLAIN = 22
-"""How much of the header plain version 3 has; the rest is reserved and zero."""
 
 
 def export(
@@ -166,8 +164,7 @@ class Plain(Snapshot):
 
 def make_plain(path: Path) -> None:
     """Take from a new store what loaderx 1.5 doesn't know: files, and what is in the reserved bytes of the header."""
-    header = read_small_file(path / "meta.zr")
-    replace_file(path / "meta.zr", header[:PLAIN] + bytes(len(header) - PLAIN))
+    replace_file(path / header.FILE, header.made_plain(read_small_file(path / header.FILE)))
     for file in path.iterdir():
         if file.name in ("sync.zr", "lock.zr") or file.suffix == ".sum":
             file.unlink()
