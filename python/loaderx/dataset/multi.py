@@ -17,7 +17,7 @@ from loaderx.dataset import pending, settle
 from loaderx.dataset.index import Indices, indices
 from loaderx.dataset.integrity import CHECKING, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
+from loaderx.dataset.streams import Stream, checked_records, close_all, equal_length, found, held, named, opened
 from loaderx.progress import Progress, telling
 from loaderx.zrecord import (
     CorruptStoreError,
@@ -157,36 +157,12 @@ class MSDataset(Closing):
             Where they can't be (somebody else has such a stream open, or the disk is full), a note on the error says so, and
             `repair` cuts them.
         """
-        checked = self._checked(records)
+        checked = checked_records(self._streams, records)
         with self._change():
             self._begin_write()
             first = self._write(checked)
             self._length = equal_length(self.path, self._lengths())
         return first
-
-    def _checked(self, records: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of each stream, ready to be written."""
-        if not isinstance(records, Mapping):
-            raise TypeError(f"append: expected a mapping of stream names to records, found {type(records).__name__}")
-        missing = [name for name in self._streams if name not in records]
-        unknown = [name for name in records if name not in self._streams]
-        if missing or unknown:
-            raise ValueError(
-                f"append: expected an entry for each of the streams {self.names}; missing: {missing}, unknown: {unknown}"
-            )
-        checked: dict[str, Any] = {}
-        for name, stream in self._streams.items():
-            try:
-                checked[name] = stream._check(records[name])
-            except (TypeError, ValueError) as error:
-                if type(error) in (TypeError, ValueError):
-                    raise type(error)(f"stream {name!r}: {error}") from error
-                add_note(error, f"in stream {name!r}")
-                raise
-        counts = {name: count for name, (count, _) in checked.items()}
-        if len(set(counts.values())) != 1:
-            raise ValueError(f"append: expected equally many records for every stream, found {counts}")
-        return checked
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
