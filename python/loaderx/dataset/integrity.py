@@ -13,6 +13,7 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx.dataset import header
 from loaderx.dataset import schema as schemas
+from loaderx.dataset.packed import offsets_of
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import listed_fit
 from loaderx.older import refuse_older
@@ -315,5 +316,5 @@ def fits_schema(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) ->
     if schema.shapes is not None:
         fits &= listed_fit((schema.shapes[i] for i in idxs.tolist()), items)
     elif store.has_shapes:
-        fits &= _core.fits(store.shapes(idxs), np.concatenate([[0], np.cumsum(items)]))
+        fits &= _core.fits(store.shapes(idxs), offsets_of(items))
     return fits

@@ -16,6 +16,7 @@ from loaderx.copying.writing import copy
 from loaderx.dataset import MSDataset, header
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import offsets_of
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import listed_fit
 from loaderx.progress import Progress, telling
@@ -142,7 +143,7 @@ class Plain(Snapshot):
             idxs = np.arange(first, min(first + BLOCK_RECORDS, len(self)), dtype=np.uint64)
             lengths = self.lengths(idxs).astype(np.int64)
             items, rest = np.divmod(lengths, itemsize)
-            places = np.concatenate([[0], np.cumsum(items)])
+            places = offsets_of(items)
             rows = self._store.shapes(idxs)
             of_block = None if listed is None else listed[first : first + len(idxs)]
             fits = _core.fits(rows, places) if of_block is None else listed_fit(of_block, items)

@@ -21,7 +21,7 @@ from loaderx.arguments import add_note
 from loaderx.dataset import DenseDataset, Packed, RaggedDataset
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.foreign import array_of, has_buffer, speaks
-from loaderx.dataset.packed import is_empty, refuse_packed
+from loaderx.dataset.packed import is_empty, offsets_of, refuse_packed
 from loaderx.dataset.ragged import Prepared
 from loaderx.dataset.schema import checked_metadata
 from loaderx.dataset.shapes import ROW_WIDTH
@@ -212,7 +212,7 @@ def joined(batches: list[tuple[int, Prepared]]) -> tuple[int, Prepared]:
     """Batches of bytes as one."""
     counts = [count for count, _ in batches]
     values = [np.asarray(batch.records) for _, batch in batches]
-    begin = np.cumsum([0, *(part.nbytes for part in values[:-1])]).astype(np.uint64)
+    begin = offsets_of([part.nbytes for part in values])[:-1].astype(np.uint64)
     starts = [offset + np.asarray(batch.starts) for offset, (_, batch) in zip(begin, batches, strict=True)]
     rows = None
     if any(batch.rows is not None for _, batch in batches):

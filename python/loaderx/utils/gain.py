@@ -14,7 +14,7 @@ from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import refuse_packed
+from loaderx.dataset.packed import offsets_of, refuse_packed
 from loaderx.dataset.tiers import tier_named
 from loaderx.utils.dictionary import Sample, Stored, as_bytes, first_bytes, sampled, spread, trained_on
 from loaderx.zrecord import PathLike, Zrecord, ZrecordError
@@ -228,9 +228,7 @@ class Listed:
     def gather_packed(self, idxs: Indices) -> tuple[Sample, npt.NDArray[np.int64]]:
         """The records one after another, and their byte offsets, shape (n + 1,)."""
         records = [self._bytes(i) for i in idxs.tolist()]
-        offsets = np.zeros(len(records) + 1, np.int64)
-        np.cumsum([record.size for record in records], out=offsets[1:])
-        return np.concatenate([np.empty(0, np.uint8), *records]), offsets
+        return np.concatenate([np.empty(0, np.uint8), *records]), offsets_of([record.size for record in records])
 
     def beginnings(self, idxs: Indices) -> Iterator[Sample]:
         """At most the first SAMPLE_LIMIT bytes of each record. No more of it is copied."""
