@@ -63,7 +63,7 @@ def all_same(got: Sequence[Any], want: Sequence[Any]) -> bool:
     return len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
 
 
-def swap_last(records: Sequence[Any], indices: Iterable[int]) -> list[Any]:
+def swap_last(records: Iterable[Any], indices: Iterable[int]) -> list[Any]:
     """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
     kept = list(records)
     for index in sorted(set(indices), reverse=True):
@@ -93,7 +93,7 @@ def fork() -> int:
         return os.fork()
 
 
-def in_child(work: Callable[[], Any]) -> int:
+def in_child(work: Callable[..., Any]) -> int:
     """Run `work` in a forked child; its exit status, or 99 if it does not end within 20 s."""
     child = fork()
     if child == 0:
