@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
+from typing import TypeAlias, TypeVar
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Is told how many records are done, and of how many."""
+OpenProgress: TypeAlias = Callable[[int, "int | None"], object]
+"""The same, where perhaps only reading everything tells of how many: None until then."""
+Told = TypeVar("Told", Progress, OpenProgress)
+
+PHASES = ("writing", "comparing")
+"""What is done with each record of a store that is written."""
 
 MIN_SECONDS = 3.0
 """From when on the time that is left is guessed."""
 CLEAR = "\x1b[K"
 """Clears what an earlier, longer line left."""
+
+
+@contextmanager
+def telling(progress: Told | bool | None, phases: Sequence[str] = PHASES) -> Iterator[Told | None]:
+    """What an argument `progress` asks to be told: itself, nobody for None or False, and for True a line of our own.
+
+    That ends when this does, also where the work fails. Enter it before anything is written.
+
+    Raises:
+        TypeError: what can't be called.
+    """
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        line = ProgressLine(phases)
+        try:
+            yield line
+        finally:
+            line.end()
+    elif callable(progress):
+        yield progress
+    else:
+        raise TypeError(f"progress: expected a function of (done, total), True or None, found {progress!r}")
 
 
 class ProgressLine:
@@ -20,7 +54,7 @@ class ProgressLine:
     `phases`: what is done with each record, in this order; each counts once.
     """
 
-    def __init__(self, phases: Sequence[str] = ("writing", "comparing")) -> None:
+    def __init__(self, phases: Sequence[str] = PHASES) -> None:
         self.phases = phases
         self._shown = -1
         self._open = False
@@ -38,6 +72,8 @@ class ProgressLine:
             percent -= percent % 10
         if percent == self._shown:
             return
+        if percent < self._shown:
+            self._start = monotonic()  # another store begins
         self._shown = percent
         line = f"{self._phase(done, total)}: {percent:3} %"
         if terminal:

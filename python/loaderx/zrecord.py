@@ -63,6 +63,12 @@ class Zrecord(Closing):
 
     The length is that of this handle: its own appends count at once, those of other handles after `refresh()`.
 
+    `idxs` are record indices in any order, duplicates included, shape (n,): `gather`, `lengths` and `delete` take lists and arrays of any
+    integers, all others C-contiguous uint64. IndexError for one out of range, ValueError for a negative one, TypeError for other things.
+
+    A closed handle raises ValueError. One under which records were moved, since its lock didn't hold, raises StaleStoreError at reads and
+    changes: open the store anew.
+
     Args:
         path: directory of the store; created, parents included, when missing.
         codec: "raw", "zstd" or "zstd_dict". None: "zstd" for a new store, whatever it is for an existing one.
@@ -160,21 +166,29 @@ class Zrecord(Closing):
             The index of the first new record. Once it returns, other handles see the records after `refresh()`.
 
         Raises:
-            ValueError: no records, offsets that are no packing, a record over MAX_RECORD_LEN. Nothing was written.
-            UnsupportedCodecError: a "zstd_dict" store without its dictionary. Nothing was written.
+            TypeError: `src` is no array or bytes, or holds references; offsets that are no integers.
+            ValueError: no records, offsets that are no packing, shapes that don't fit, a record over MAX_RECORD_LEN.
+            UnsupportedCodecError: a "zstd_dict" store without its dictionary.
+            StoreLockedError: another handle is the store's writer.
+            PermissionError: the handle is `read_only`, or the store may not be written.
+            Nothing was written when it raises one of these.
         """
         return self._core.append(byte_array(src, "src"), uint64_array(offsets, "offsets"), shapes)
 
     def append_rows(self, rows: npt.NDArray[Any]) -> int:
-        """Append one record a row along axis 0 of a C-contiguous array; returns the first new index."""
+        """Append one record a row along axis 0; returns the first new index.
+
+        `rows`: C-contiguous, of any fixed-width dtype, shape (n, ...), n > 0, else ValueError. Other errors are those of `append`.
+        """
         return self._core.append_rows(rows)
 
     def append_list(
         self, records: Sequence[npt.NDArray[Any] | bytes], shapes: npt.NDArray[np.uint32] | None = None
     ) -> int:
-        """Append one record an element: C-contiguous arrays or bytes; returns the first new index.
+        """Append one record an element, C-contiguous arrays or bytes, at least one; returns the first new index.
 
-        `shapes`: (n, 8) uint32 rows of the `.shape` file (`docs/format.md`), None when all records are one-dimensional.
+        `shapes`: (n, 8) uint32 rows of the `.shape` file (`docs/format.md`), None when all records are one-dimensional. Errors are those of
+        `append`, and name the record.
         """
         return self._core.append_list(records, shapes)
 
@@ -182,12 +196,13 @@ class Zrecord(Closing):
         """Decode record `idxs[i]` into `dst` at byte `offsets[i]`.
 
         Args:
-            idxs: record indices in any order, duplicates included, shape (n,).
+            idxs: as the class has it.
             dst: C-contiguous, writable.
             offsets: byte offsets into `dst`, shape (n,); the records must neither overlap nor pass its end.
 
         Raises:
             IndexError: an index out of range.
+            TypeError: no integers, or `dst` is no array, or holds references.
             ValueError: `dst` or `offsets` do not fit.
             CorruptRecordError: a record's bytes are not what was written.
         """
@@ -198,7 +213,11 @@ class Zrecord(Closing):
         self._core.gather(uint64_array(idxs, "idxs"), dst, uint64_array(offsets, "offsets"))
 
     def gather_rows(self, idxs: npt.NDArray[np.uint64], dst: npt.NDArray[Any]) -> None:
-        """Decode record `idxs[i]` into row i of the C-contiguous `dst`; each record is exactly one row long."""
+        """Decode record `idxs[i]` into row i of `dst`.
+
+        `dst`: C-contiguous, writable, shape (n, ...). ValueError if it is not, or a record is not exactly one row long; other errors are
+        those of `gather`.
+        """
         self._core.gather_rows(idxs, dst)
 
     def rows(self, dtype: np.dtype[Any], item_shape: tuple[int, ...]) -> Rows:
@@ -206,14 +225,14 @@ class Zrecord(Closing):
         return Rows(self._core, dtype, item_shape)
 
     def gather_packed(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """The records one after another as uint8, shape (bytes,), and their byte offsets, shape (n + 1,)."""
+        """The records one after another as uint8, shape (bytes,), and their byte offsets, shape (n + 1,); errors are those of `gather`."""
         packed, offsets, _ = self._core.gather_packed(idxs)
         return packed, offsets
 
     def gather_shaped(
         self, idxs: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
-        """As `gather_packed`, and rows as `shapes` gives them, None where the store has none; all three of one moment."""
+        """As `gather_packed`, and rows as `shapes` gives them, shape (n, 8), None where the store has none; all three of one moment."""
         return self._core.gather_packed(idxs)
 
     def gather_items(
@@ -226,15 +245,15 @@ class Zrecord(Closing):
         return self._core.gather_items(index, dtype)
 
     def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-        """The length in bytes of each record as a reader gets it, shape (n,)."""
+        """The length in bytes of each record as a reader gets it, shape (n,). No record is read; IndexError for one that isn't there."""
         return self._core.lengths(uint64_array(idxs, "idxs"))
 
     def forms(self, idxs: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
-        """What `lengths` and `shapes` give, None where the store has no shapes; both of one moment. No record is read."""
+        """What `lengths` and `shapes` give, None where the store has no shapes; both of one moment, and with their errors."""
         return self._core.forms(idxs)
 
     def shapes(self, idxs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-        """The (n, 8) rows of the `.shape` file (`docs/format.md`); zeros where the store has none."""
+        """The rows of the `.shape` file (`docs/format.md`), shape (n, 8); zeros where the store has none. Errors are those of `lengths`."""
         return self._core.shapes(idxs)
 
     def adopt_shapes(self, shapes: npt.NDArray[np.uint32], schema: bytes) -> None:
@@ -246,11 +265,21 @@ class Zrecord(Closing):
 
         From the highest index down, the last record takes the place of the removed one: the index of a survivor may change.
         The bytes stay on disk until `compact`.
+
+        Raises:
+            IndexError: an index out of range.
+            StoreLockedError: another handle has the store open.
+            PermissionError: as for `append`.
+            Nothing was deleted when it raises one of these.
         """
         self._core.delete(uint64_array(idxs, "idxs"))
 
     def compact(self) -> None:
-        """Reclaim the bytes of deleted records in place. Safe to interrupt: running it again finishes the job."""
+        """Reclaim the bytes of deleted records in place. Safe to interrupt: running it again finishes the job.
+
+        StoreLockedError while another handle has the store open, PermissionError as for `append`, CorruptRecordError if a table entry can't
+        be right: nothing was changed then.
+        """
         self._core.compact()
 
     def stats(self) -> Stats:
@@ -284,7 +313,7 @@ class Zrecord(Closing):
         self._core.sync()
 
     def refresh(self) -> int:
-        """See what others appended since; returns the length."""
+        """See what others appended since; returns the length. StaleStoreError if others moved records: reopen the store."""
         return self._core.refresh()
 
     def has_dict(self) -> bool:
@@ -292,7 +321,10 @@ class Zrecord(Closing):
         return self._core.has_dict()
 
     def install_dict(self, dict_bytes: Bytes) -> int:
-        """Install a dictionary (`build_dict`, `loaderx.utils.train_dict`) in a "zstd_dict" store; returns its size in bytes."""
+        """Install a dictionary (`build_dict`, `loaderx.utils.train_dict`) in a "zstd_dict" store; returns its size in bytes.
+
+        ValueError for a store of another codec, for bytes that are no dictionary, and for another one than records were written with.
+        """
         return self._core.install_dict(bytes(dict_bytes))
 
     def close(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import support
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from support import Array, all_same, same
 
@@ -66,9 +66,7 @@ def leftovers(root: Path) -> list[str]:
 
 def fork(work: Callable[[], Any]) -> int:
     """Run `work` in a child, which ends with status 0 after it, 1 after an exception; returns the child's id."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = support.fork()
     if child == 0:
         status = 1
         try:

@@ -8,24 +8,17 @@ import os
 import select
 import signal
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import fork
 
 NOBODY = 65534
 CLONE_NEWNS, MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 1, 32, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
 PATIENCE = 90
-
-
-def fork() -> int:
-    """`os.fork` without the warning about threads: readers have a pool of them, and surviving that is what is tested."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
 
 
 def elsewhere(enter: Callable[[], None], work: Callable[[], None]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,7 @@ def all_same(got: Sequence[Any], want: Sequence[Any]) -> bool:
     return len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
 
 
-def swap_last(records: Sequence[Any], indices: Iterable[int]) -> list[Any]:
+def swap_last(records: Iterable[Any], indices: Iterable[int]) -> list[Any]:
     """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
     kept = list(records)
     for index in sorted(set(indices), reverse=True):
@@ -75,6 +77,39 @@ def images(count: int, seed: int = 0) -> npt.NDArray[np.uint8]:
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 200, (8, 8), dtype=np.uint8)
     return base + rng.integers(0, 4, (count, 8, 8), dtype=np.uint8)
+
+
+@contextlib.contextmanager
+def forking() -> Iterator[None]:
+    """No warnings of forks beside threads: readers have a pool of them, and surviving that is what is tested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def fork() -> int:
+    """`os.fork` without the warning."""
+    with forking():
+        return os.fork()
+
+
+def in_child(work: Callable[..., Any]) -> int:
+    """Run `work` in a forked child; its exit status, or 99 if it does not end within 20 s."""
+    child = fork()
+    if child == 0:
+        status = 1
+        try:
+            status = int(work())
+        finally:
+            os._exit(status)
+    for _ in range(2000):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 99
 
 
 def run_python(code: str, *arguments: str, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:

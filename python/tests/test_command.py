@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import old_stores
 import pytest
+from fixtures import recipe
 from fixtures.stores import check, unpacked
 from loaderx import progress, split
 from loaderx.__main__ import main
@@ -64,6 +66,12 @@ def test_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["migrate", str(tmp_path / "old"), str(tmp_path / "new")])
     assert capsys.readouterr().out.startswith("MSDataset(")
     check(tmp_path / "new" / "mixed-zstd", "mixed-zstd")
+
+
+def test_what_a_dictionary_gains_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old_stores.write(tmp_path / "old", [row.tobytes() for row in recipe.words(2000)])
+    main(["migrate", str(tmp_path / "old"), str(tmp_path / "new"), "--codec", "zstd_dict"])
+    assert capsys.readouterr().out.splitlines()[1].startswith("the dictionary ")
 
 
 def test_errors_are_messages(old: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,27 @@ def test_only_what_is_trained_is_told(tmp_path: Path) -> None:
     both = concat([tmp_path / "trained", tmp_path / "raw"], tmp_path / "both", dict_tier="fast")
     assert both.gains.keys() == {""}
     assert np.array_equal(DenseDataset(tmp_path / "both")[:], np.concatenate([DATA, DATA]))
+
+
+def test_an_array_that_trains_its_own(tmp_path: Path) -> None:
+    done = from_numpy(tmp_path / "store", DATA, "zstd_dict")
+    assert (int(done), str(done), f"{done:,}") == (4000, "4000", "4,000")
+    assert (tmp_path / "store" / "dict.zr").read_bytes() == measured_dict(DATA)[0]
+    assert done.gains == {"": measured_dict(DATA)[1]}
+    assert from_numpy(tmp_path / "given", DATA, "zstd_dict", measured_dict(DATA)[0]).gains == {}
+    for again in (copy.deepcopy(done), pickle.loads(pickle.dumps(done))):
+        assert (again, again.gains) == (done, done.gains)
+
+
+def test_of_long_rows_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.lib.stride_tricks.as_strided(DATA.reshape(-1), (800, 200_000), (64, 1), writeable=False)
+
+    def whole(*_: Any) -> None:
+        raise AssertionError("a record was read whole")
+
+    monkeypatch.setattr(gain.Listed, "_bytes", whole)
+    _, found = measured_dict(rows, "fast")
+    assert found is None  # of 4 MiB in pieces of 128 KiB there are too few
 
 
 def test_what_can_not_be_measured(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import gc
 import os
 import threading
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
+from support import fork
 
 LARGE = 3 << 20
 """More than what the allocator is left to keep at hand."""
@@ -81,9 +81,7 @@ def test_a_forked_child_has_memory_of_its_own() -> None:
     del (_ := [new_bytes(LARGE)])[:]
     mine = new_bytes(LARGE)
     mine[:] = 5
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = fork()
     if child == 0:
         theirs = new_bytes(LARGE)
         theirs[:] = 6

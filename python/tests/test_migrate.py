@@ -22,6 +22,7 @@ from loaderx import DenseDataset, MSDataset, RaggedDataset, Zrecord, ZrecordErro
 from loaderx.copying import writing
 from loaderx.copying.writing import append
 from loaderx.utils import from_iterator, from_numpy, train_dict
+from loaderx.utils.gain import told
 
 ALL = [(version, name) for version in OLDER for name in names(version)]
 DENSE = ("0.5.0", "images-flate")
@@ -70,17 +71,33 @@ def test_another_codec(tmp_path: Path, version: str, name: str, codec: str) -> N
 
 def test_the_dictionary_is_the_old_one(tmp_path: Path) -> None:
     old = one(tmp_path, "0.9.11", "words-zstd_dict")
-    migrate(old, tmp_path / "new")
+    done = migrate(old, tmp_path / "new")
     assert (tmp_path / "new" / "dict.zr").read_bytes() == (old / "dict.zr").read_bytes()
+    assert done.gains == {}
 
 
 def test_a_dictionary_is_trained_where_there_is_none(tmp_path: Path) -> None:
     blocks = recipe.words(2000)
     old_stores.write(tmp_path / "old", [row.tobytes() for row in blocks])
-    migrate(tmp_path / "old", tmp_path / "new", "zstd_dict", dtype="u1")
+    done = migrate(tmp_path / "old", tmp_path / "new", "zstd_dict", dtype="u1", level=7)
     with RaggedDataset(tmp_path / "new") as dataset:
         assert dataset.has_dict()
         assert np.array_equal(np.stack(dataset[:]), blocks)
+    gain = done.gains[""]
+    assert gain is not None
+    assert (done, gain.records, gain.bytes, gain.level) == (2000, 125, 125 * blocks[0].nbytes, 7)
+    assert gain.dictionary == (tmp_path / "new" / "dict.zr").stat().st_size
+    assert [path.name for path in (tmp_path / "new").iterdir() if path.is_dir()] == []
+
+
+def test_long_records_are_measured_whole(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    records = [row.tobytes() for row in recipe.words(320)]
+    records[8::16] = [rng.integers(0, 256, 200_000, np.uint8).tobytes() for _ in records[8::16]]
+    old_stores.write(tmp_path / "old", records, codec=0)
+    gain = migrate(tmp_path / "old", tmp_path / "new", "zstd_dict", level=1).gains[""]
+    assert gain is not None
+    assert (gain.records, gain.bytes) == (20, 20 * 200_000)
 
 
 def test_too_few_records_for_a_dictionary(tmp_path: Path) -> None:
@@ -292,6 +309,18 @@ def test_streams_of_one_directory(tmp_path: Path) -> None:
     for name in ("images-zstd", "mixed-zstd"):
         check(tmp_path / "new" / name, name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
+
+
+def test_dictionaries_of_streams_and_a_stream_called_new(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("new", "other", "scratch"):
+        old_stores.write(tmp_path / "old" / name, [row.tobytes() for row in recipe.words(2000)])
+    done = migrate(tmp_path / "old", tmp_path / "moved", "zstd_dict")
+    assert done == 2000
+    assert list(done.gains) == ["new", "other", "scratch"]
+    assert [line.split(":")[0] for line in told(done.gains)] == list(done.gains)
+    assert sorted(path.name for path in (tmp_path / "moved").iterdir()) == list(done.gains)
+    assert all(file.is_file() for file in (tmp_path / "moved" / "new").iterdir())
 
 
 def test_streams_that_can_not_be_migrated_together(tmp_path: Path) -> None:

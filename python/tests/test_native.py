@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx import _core
+from support import fork
 
 COUNT = 500
 LENGTHS = np.arange(COUNT) * 7 % 50
@@ -381,9 +381,7 @@ def test_stopped_while_others_wait(dense_store: _core.Store) -> None:
 def test_a_forked_child_finds_it_stopped(dense_store: _core.Store) -> None:
     made = pipeline(rows_of(dense_store), ahead=8)
     for step in range(0, 60, 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+        child = fork()
         if child == 0:
             signal.alarm(30)
             gone = made.take(step, None) is None and made.ready == 0 and made.join(1.0)

@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx import _core
+from support import fork
 
 Array = np.ndarray[Any, Any]
 
@@ -235,9 +235,7 @@ def test_memory_comes_back_whoever_frees_it() -> None:
 def test_a_forked_child(packed: Callable[[int], Array]) -> None:
     sizes = [100, 70_000, 2 * MIB]
     mine = [packed(size) for size in sizes]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = fork()
     if child == 0:
         right = all(np.array_equal(array, expected(array.size)) for array in mine)
         mine[1].resize(2 * MIB, refcheck=False)

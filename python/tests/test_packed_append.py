@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from loaderx import dictionary_gain, from_iterator, measured_dict, pad, train_dict
 from loaderx.dataset import DenseDataset, MSDataset, Packed, RaggedDataset
+from loaderx.dataset.packed import offsets_of
 from loaderx.utils import arrays
 from support import CODECS, Array, all_same, contents, unchanged
 
@@ -27,6 +28,13 @@ def packed_of(records: list[Array], dtype: Any) -> Packed:
     values = np.frombuffer(b"".join(map(bits, records)), dtype)
     offsets = np.concatenate([[0], np.cumsum([record.size for record in records])]).astype(np.int64)
     return Packed(values, offsets, [record.shape for record in records])
+
+
+@given(st.lists(st.integers(0, 2**31), max_size=20), st.sampled_from([list, "u4", "u8", "i8"]))
+def test_offsets_are_exact(lengths: list[int], form: Any) -> None:
+    offsets = offsets_of(lengths if form is list else np.array(lengths, form))
+    assert offsets.dtype == np.int64
+    assert offsets.tolist() == list(itertools.accumulate(lengths, initial=0))
 
 
 @settings(max_examples=60)

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from loaderx.dataloader.processes.packing import Bundle, unpacked
 from loaderx.dataloader.processes.slots import SMALLEST, Slots
 from loaderx.dataloader.processes.worker import give
 from streams import IMAGES, unbroken
-from support import same
+from support import fork, same
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors over sockets"),
@@ -118,9 +117,7 @@ def test_a_forked_child(streams: Any) -> None:
     with DataLoader(streams, 2, 5, worker_type="process") as loader:
         held = [next(loader) for _ in range(3)]
         read, write = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+        child = fork()
         if child == 0:
             signal.alarm(60)
             ok = False

@@ -30,9 +30,9 @@ from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError, Zrecord, ZrecordError
-from places import NOBODY, become_nobody, each_path, elsewhere, fork, mount_read_only, state, stay
+from places import NOBODY, become_nobody, each_path, elsewhere, mount_read_only, state, stay
 from shims import KILLED_AT_RENAME, LOCKS_OF_NFS, NO_LOCKS, compiled
-from support import CODECS, Array, all_same, images, run_python, same, swap_last, unchanged
+from support import CODECS, Array, all_same, fork, images, run_python, same, swap_last, unchanged
 
 # A child that has become another user can perhaps not import from where the interpreter lies.
 PRELOADED = (connection, popen_fork, queues, synchronize)

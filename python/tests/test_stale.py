@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from loaderx.zrecord import StaleStoreError, StoreLockedError
-from support import unchanged
+from support import fork, unchanged
 from twin import Dataset, Kind, are, batch, dataset, identities_of, in_small_chunks, small_store, writes
 
 PATIENCE = 60
@@ -74,9 +73,7 @@ def in_forked_child(work: Callable[[], Any]) -> Callable[[], str]:
     """Fork now, and let the child work when what is returned is called; that returns what came of it."""
     start, go = os.pipe()
     answer, tell = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = fork()
     if child == 0:
         try:
             os.close(go)

@@ -18,6 +18,7 @@ from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_numpy
 from streams import COUNT, steps, unbroken
+from support import fork
 
 
 @pytest.mark.parametrize("mode", Sampler.Mode)
@@ -161,7 +162,7 @@ def test_a_forked_child_goes_on_at_its_step(streams: Any) -> None:
     with DataLoader(streams, batch_size=5) as loader:
         assert steps(loader, 3) == unbroken(3)
         reading, writing = os.pipe()
-        child = fork_quietly()
+        child = fork()
         if child == 0:
             try:
                 found = steps(loader, 4)
@@ -174,12 +175,3 @@ def test_a_forked_child_goes_on_at_its_step(streams: Any) -> None:
             assert json.loads(pipe.read()) == unbroken(7)[3:]
         os.waitpid(child, 0)
         assert steps(loader, 2) == unbroken(5)[3:]
-
-
-def fork_quietly() -> int:
-    """Fork although there are threads: that it works is what is tested."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()

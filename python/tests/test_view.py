@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptRecordError, StoreLockedError
+from support import fork
 
 ROWS = np.arange(50 * 6, dtype=np.float32).reshape(50, 2, 3)
 
@@ -70,9 +70,7 @@ def test_a_view_in_a_forked_child_keeps_its_records_where_they_are(path: Path) -
     to_child, from_parent = os.pipe()
     with DenseDataset(path) as dataset:
         view = dataset.view(0, 50)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+        child = fork()
         if child == 0:
             os.read(to_child, 1)
             os._exit(0 if np.array_equal(view, ROWS) else 1)

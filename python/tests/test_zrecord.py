@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from loaderx import zrecord
-from loaderx.zrecord import CODECS, MAX_RECORD_LEN, UnsupportedCodecError, Zrecord, ZrecordError, build_dict
+from loaderx.zrecord import (
+    CODECS,
+    MAX_RECORD_LEN,
+    StoreLockedError,
+    UnsupportedCodecError,
+    Zrecord,
+    ZrecordError,
+    build_dict,
+)
 from support import Array, contents, images
 
 
@@ -140,6 +148,58 @@ def test_gathers_that_are_refused(store: Zrecord) -> None:
             store.gather(idxs, target, offsets)  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="7.*3"):
         store.lengths([0, 7])
+
+
+U64 = np.zeros(1, np.uint64)
+
+
+@pytest.mark.parametrize("name", ["forms", "shapes", "gather_packed", "gather_shaped", "gather_rows"])
+def test_indices_that_are_refused(store: Zrecord, name: str) -> None:
+    dst = (np.zeros((1, 2), np.uint8),) if name == "gather_rows" else ()
+    getattr(store, name)(U64, *dst)
+    for idxs, error in (
+        (U64 + 3, IndexError),
+        ([0], TypeError),
+        (np.zeros(1, np.int64), TypeError),
+        ([[0]], TypeError),
+    ):
+        with pytest.raises(error):
+            getattr(store, name)(idxs, *dst)
+
+
+def test_rows_that_are_refused(store: Zrecord) -> None:
+    frozen = np.zeros((1, 2), np.uint8)
+    frozen.flags.writeable = False
+    for dst, error in (
+        (np.zeros((1, 3), np.uint8), ValueError),  # record 0 has two bytes
+        (np.zeros((2, 2), np.uint8), ValueError),
+        (np.zeros((1, 4), np.uint8)[:, ::2], ValueError),
+        (frozen, ValueError),
+        (np.array([[None]]), TypeError),
+    ):
+        with pytest.raises(error):
+            store.gather_rows(U64, dst)
+    for rows, error in (
+        (np.array(3), ValueError),
+        (np.zeros((0, 3)), ValueError),
+        (np.zeros((2, 4))[:, ::2], ValueError),
+        (np.array([None]), TypeError),
+        ([1, 2], TypeError),
+    ):
+        with pytest.raises(error):
+            store.append_rows(rows)  # type: ignore[arg-type]
+    assert len(store) == 3
+
+
+def test_what_a_neighbour_keeps_from_happening(store: Zrecord) -> None:
+    with Zrecord(store.path) as other:
+        for change in (lambda: store.delete([0]), store.compact, lambda: other.append(b"x", [0])):
+            with pytest.raises(StoreLockedError):
+                change()
+    for idxs, error in (([3], IndexError), ([-1], ValueError), ([0.5], TypeError)):
+        with pytest.raises(error):
+            store.delete(idxs)
+    assert len(store) == 3
 
 
 def test_delete_compact_stats(store: Zrecord) -> None:

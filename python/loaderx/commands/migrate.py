@@ -9,6 +9,7 @@ from loaderx.commands.options import Commands, add_encoding, add_quiet
 from loaderx.commands.shown import described
 from loaderx.generations import migrate
 from loaderx.progress import ProgressLine
+from loaderx.utils.gain import told
 
 
 def add(commands: Commands) -> None:
@@ -34,7 +35,7 @@ def shape(text: str) -> tuple[int, ...]:
 
 def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     """Migrate, and say what came of it."""
-    migrate(
+    done = migrate(
         options.old,
         options.new,
         options.codec,
@@ -45,3 +46,5 @@ def run(options: argparse.Namespace, progress: ProgressLine | None) -> None:
     )
     if progress:
         print(f"{described(options.new)}: compared with {options.old}, which is as it was")
+        for line in told(done.gains):
+            print(line)

@@ -14,6 +14,7 @@ from loaderx.commands.shown import described
 from loaderx.dataset.tiers import DICT_TIERS
 from loaderx.progress import ProgressLine
 from loaderx.rewriting import Rewritten
+from loaderx.utils.gain import told
 
 INDEX = (
     "records such as 0:1000, ::2 or 5,7,-1, or @FILE, a .npy file of indices or a mask, or a text of one index a line"
@@ -80,7 +81,7 @@ def tell(path: Path, sources: Sequence[Path], done: Rewritten) -> None:
         print(described(path / part))
     before = "what was read" if len(sources) > 1 else str(sources[0])
     print(f"{size([path])} in {path}; {size(sources)} in {before}, which is as it was")
-    for line in str(done).splitlines()[1:]:
+    for line in told(done.gains):
         print(line)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from loaderx.converters import encoding, job
 from loaderx.converters.ahead import processors
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.finding import found, opened
-from loaderx.converters.running import Progress, Run
+from loaderx.converters.running import Run
 from loaderx.converters.source import refused_by
 from loaderx.converters.writing import left_over, under_way
-from loaderx.progress import ProgressLine
+from loaderx.progress import PHASES, OpenProgress, telling
 from loaderx.zrecord import PathLike
 
 
@@ -32,7 +32,7 @@ def convert(
     check: bool = False,
     restart: bool = False,
     workers: int | None = None,
-    progress: Progress | bool | None = None,
+    progress: OpenProgress | bool | None = None,
     **options: Any,
 ) -> Conversion:
     """Convert files of another format, or data of another library, to a store or to a directory of streams.
@@ -83,23 +83,11 @@ def convert(
         conversion = Conversion.planned(form, source, path, chosen, encodings, left_over(path, description))
         if dry_run:
             return conversion
-        with under_way(path, description, restart) as directory, told(progress, check) as tell:
-            run = Run(source, chosen, encodings, directory, threads, tell, 1 + check)
+        phases = PHASES[: 1 + check]
+        with telling(progress, phases) as tell, under_way(path, description, restart) as directory:
+            run = Run(source, chosen, encodings, directory, threads, tell, len(phases))
             records, resumed = run.write()
             if check:
                 run.compare()
             job.unchanged(description, source)
         return conversion.done(records, resumed)
-
-
-@contextmanager
-def told(progress: Progress | bool | None, check: bool) -> Iterator[Progress | None]:
-    """What is told how far it is. A line of our own ends when this does, also where it fails."""
-    if progress is not True:
-        yield progress or None
-        return
-    line = ProgressLine(("writing", "comparing") if check else ("writing",))
-    try:
-        yield line
-    finally:
-        line.end()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
 from loaderx.arguments import add_note
 from loaderx.converters.ahead import ahead
@@ -13,9 +12,8 @@ from loaderx.converters.blocks import checked_length, first_difference
 from loaderx.converters.encoding import Chosen, Encoding
 from loaderx.converters.source import Block, Source
 from loaderx.converters.writing import Written
+from loaderx.progress import OpenProgress
 from loaderx.zrecord import CorruptStoreError, ZrecordError
-
-Progress: TypeAlias = Callable[[int, "int | None"], object]
 
 
 class Run:
@@ -28,7 +26,7 @@ class Run:
         encodings: Mapping[str, Encoding],
         directory: Path,
         workers: int,
-        progress: Progress | None,
+        progress: OpenProgress | None,
         phases: int = 1,
     ) -> None:
         self._source, self._chosen, self._encodings = source, chosen, encodings

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from loaderx.dataset.packed import offsets_of
+
 BLOCK_BYTES = 16 << 20
 BLOCK_RECORDS = 1 << 16
 FIRST_BYTES, FEWEST_BYTES = 1 << 20, 1 << 16
@@ -68,10 +70,9 @@ class Source(Protocol):
 
 def cut(lengths: npt.NDArray[Any], most: int = BLOCK_BYTES) -> Iterator[tuple[int, int]]:
     """Neighbouring records, of these lengths, as ranges of at most `most` bytes, or of one record that is larger."""
-    ends = np.cumsum(lengths, dtype=np.int64)
+    places = offsets_of(lengths)
     start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+    while start < len(lengths):
+        stop = max(start + 1, int(np.searchsorted(places, places[start] + most, side="right")) - 1)
         yield start, stop
         start = stop

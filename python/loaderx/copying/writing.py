@@ -13,9 +13,9 @@ import numpy.typing as npt
 from loaderx._core import Store
 from loaderx.copying.ahead import ahead
 from loaderx.copying.block import Block, Pace, Source
+from loaderx.progress import Progress
 from loaderx.zrecord import CorruptStoreError, Zrecord
 
-Progress: TypeAlias = Callable[[int, int], object]
 Told: TypeAlias = Callable[[int], object]
 """Is told how many records are done."""
 

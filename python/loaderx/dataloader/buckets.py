@@ -16,6 +16,7 @@ from loaderx.dataloader import arguments
 from loaderx.dataloader.cutting import MOST_BOUNDS, bounds_of, by_length, cut, sizes_of
 from loaderx.dataset import RaggedDataset
 from loaderx.dataset.index import indices as selected
+from loaderx.dataset.packed import offsets_of
 from loaderx.sampler import Sampler, checked_mode
 
 
@@ -85,7 +86,7 @@ class Buckets:
         self._counts = tuple(part.records for part in parts)
         self._batch_sizes = tuple(part.batch_size for part in parts)
         counts = np.array(self._counts)
-        starts = np.cumsum(counts) - counts
+        starts = offsets_of(counts)[:-1]
         longest = np.maximum(ordered[starts + counts - 1], 1).tolist()
         self._bounds = tuple(longest if given is None else (given[part.bound] for part in parts))
         self._means: list[float] = (np.add.reduceat(ordered, starts, dtype=np.float64) / counts).tolist()

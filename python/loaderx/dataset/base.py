@@ -178,7 +178,10 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         return int(min(ITERATION_RECORDS, max(1, size // max(mean, 1))))
 
     def lengths(self, index: Any) -> npt.NDArray[np.uint32]:
-        """The bytes of each selected record before compression, shape (n,); n is 1 for an integer."""
+        """The bytes of each selected record before compression, shape (n,); n is 1 for an integer.
+
+        IndexError for an index out of range, or a mask of another length; TypeError for what is no index.
+        """
         return self._store.lengths(self._select(index))
 
     def append(self, records: Any) -> int:
@@ -195,6 +198,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
             TypeError: values that no store can hold: objects, variable-width strings, arrays in a device's memory.
             ValueError: another dtype, shape or rank than the store's; no records; a record over MAX_RECORD_LEN.
             UnsupportedCodecError: a "zstd_dict" store without its dictionary.
+            StoreLockedError: another handle is the store's writer.
             PermissionError: the store may not be written.
             Nothing was written when it raises.
         """
@@ -212,7 +216,12 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         """Remove the selected records; the index forms are those of reads.
 
         The last record takes the place of a removed one: live records are always exactly 0..len, and a survivor's index may change.
-        Refused (StoreLockedError) while another handle has the store open.
+
+        Raises:
+            IndexError, TypeError: as for `lengths`.
+            StoreLockedError: another handle has the store open.
+            PermissionError: the store may not be written.
+            Nothing was deleted when it raises one of these.
         """
         idxs = self._select(index)
         if idxs.size:
@@ -222,7 +231,13 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         self._store.delete(idxs)
 
     def compact(self) -> None:
-        """Reclaim the bytes of deleted records, in place. Refused (StoreLockedError) while another handle has the store open."""
+        """Reclaim the bytes of deleted records, in place. It may be interrupted, and run again.
+
+        Raises:
+            StoreLockedError: another handle has the store open.
+            PermissionError: the store may not be written.
+            CorruptRecordError: a table entry can't be right. Nothing was changed when it raises one of these.
+        """
         self._store.compact()
 
     def stats(self) -> Stats:
@@ -234,7 +249,10 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         return self._store.has_dict()
 
     def install_dict(self, dict_bytes: Bytes) -> int:
-        """Install a dictionary from `loaderx.utils.train_dict` in a "zstd_dict" store; returns its size in bytes."""
+        """Install a dictionary from `loaderx.utils.train_dict` in a "zstd_dict" store; returns its size in bytes.
+
+        ValueError for a store of another codec, for bytes that are no dictionary, and for another one than records were written with.
+        """
         return self._store.install_dict(dict_bytes)
 
     def sync(self) -> None:
@@ -242,7 +260,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         self._store.sync()
 
     def refresh(self) -> int:
-        """See what others appended since; returns the length."""
+        """See what others appended since; returns the length. StaleStoreError if others moved records: reopen the store."""
         return self._store.refresh()
 
     def close(self) -> None:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderx import _core
+from loaderx.dataset import header
 from loaderx.dataset import schema as schemas
+from loaderx.dataset.packed import offsets_of
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.shapes import listed_fit
 from loaderx.older import refuse_older
+from loaderx.progress import Progress, telling
 from loaderx.zrecord import CorruptStoreError, PathLike, StaleStoreError, Zrecord, ZrecordError
 
 if TYPE_CHECKING:
     from loaderx.dataset.schema import Schema
 
-Progress: TypeAlias = Callable[[int, int], object]
-
 BLOCK = 1 << 16
 KEPT = 100
+CHECKING = ("checking",)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Repaired:
         return f"{self.found.path}: {'; '.join(lines)}"
 
 
-def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
+def verify(path: PathLike, *, progress: Progress | bool | None = None) -> Report:
     """Read and check everything in a store, dense, ragged or of plain byte records. Nothing is changed.
 
     Checked are the header and its copies, the dictionary, the schema, every row of the tables (within the store, of a length and shape
@@ -136,7 +137,8 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
 
     Args:
         path: directory of the store; for several streams see `MSDataset.verify`.
-        progress: called with (records done, records in all) now and then; what it raises ends the check.
+        progress: called with (records done, records in all) now and then; what it raises ends the check. True: a line on stderr that
+            tells it.
 
     Raises:
         FileNotFoundError, ZrecordError: there is no store.
@@ -144,9 +146,9 @@ def verify(path: PathLike, *, progress: Progress | None = None) -> Report:
         OSError: it may not be read.
     """
     path = Path(path)
-    check_progress(progress)
-    refuse_older(path)
-    found = _core.verify(path, progress)
+    with telling(progress, CHECKING) as tell:
+        refuse_older(path)
+        found = _core.verify(path, tell)
     report = as_report(path, found)
     if (path / schemas.FILE).exists():
         report = with_schema_checked(report)
@@ -159,7 +161,7 @@ def repair(
     drop_damaged: bool = False,
     rebuild_sums: bool = False,
     alone: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Repaired:
     """Make a store whole again; nobody else may have it open.
 
@@ -179,13 +181,13 @@ def repair(
         As `verify`, and StoreLockedError if another handle has the store open. A damaged dictionary can't be mended.
     """
     path = Path(path)
-    check_progress(progress)
-    refuse_older(path)
-    if drop_damaged:
-        if not alone:
-            refuse_a_stream(path)
-        adopt_listed_shapes(path)
-    done = _core.repair(path, drop_damaged, rebuild_sums, progress)
+    with telling(progress, CHECKING) as tell:
+        refuse_older(path)
+        if drop_damaged:
+            if not alone:
+                refuse_a_stream(path)
+            adopt_listed_shapes(path)
+        done = _core.repair(path, drop_damaged, rebuild_sums, tell)
     return Repaired(
         found=as_report(path, done["found"]),
         dropped=done["dropped"],
@@ -195,12 +197,6 @@ def repair(
         sums_rebuilt=done["sums_rebuilt"],
         dictionary_noted=done["dictionary_noted"],
     )
-
-
-def check_progress(progress: object) -> None:
-    """TypeError for what can't be called."""
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress: expected a function of (done, total), found {progress!r}")
 
 
 def refuse_a_stream(path: Path) -> None:
@@ -223,11 +219,10 @@ def length_of(path: Path) -> int | None:
     if not (path / schemas.FILE).is_file():
         return None
     try:
-        with (path / "meta.zr").open("rb") as file:
-            header = file.read(32)
+        with (path / header.FILE).open("rb") as file:
+            return header.length_in(file.read(header.PLAIN.size))
     except OSError:
         return None
-    return int.from_bytes(header[14:22], "little")
 
 
 def adopt_listed_shapes(path: Path) -> None:
@@ -321,5 +316,5 @@ def fits_schema(store: Zrecord, schema: Schema, idxs: npt.NDArray[np.uint64]) ->
     if schema.shapes is not None:
         fits &= listed_fit((schema.shapes[i] for i in idxs.tolist()), items)
     elif store.has_shapes:
-        fits &= _core.fits(store.shapes(idxs), np.concatenate([[0], np.cumsum(items)]))
+        fits &= _core.fits(store.shapes(idxs), offsets_of(items))
     return fits

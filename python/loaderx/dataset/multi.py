@@ -15,9 +15,10 @@ from loaderx.arguments import add_note
 from loaderx.closing import Closing
 from loaderx.dataset import pending, settle
 from loaderx.dataset.index import Indices, indices
-from loaderx.dataset.integrity import Progress, Report, verify
+from loaderx.dataset.integrity import CHECKING, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.dataset.streams import Stream, close_all, equal_length, found, held, named, opened
+from loaderx.dataset.streams import Stream, checked_records, close_all, equal_length, found, held, named, opened
+from loaderx.progress import Progress, telling
 from loaderx.zrecord import (
     CorruptStoreError,
     Io,
@@ -156,36 +157,12 @@ class MSDataset(Closing):
             Where they can't be (somebody else has such a stream open, or the disk is full), a note on the error says so, and
             `repair` cuts them.
         """
-        checked = self._checked(records)
+        checked = checked_records(self._streams, records)
         with self._change():
             self._begin_write()
             first = self._write(checked)
             self._length = equal_length(self.path, self._lengths())
         return first
-
-    def _checked(self, records: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of each stream, ready to be written."""
-        if not isinstance(records, Mapping):
-            raise TypeError(f"append: expected a mapping of stream names to records, found {type(records).__name__}")
-        missing = [name for name in self._streams if name not in records]
-        unknown = [name for name in records if name not in self._streams]
-        if missing or unknown:
-            raise ValueError(
-                f"append: expected an entry for each of the streams {self.names}; missing: {missing}, unknown: {unknown}"
-            )
-        checked: dict[str, Any] = {}
-        for name, stream in self._streams.items():
-            try:
-                checked[name] = stream._check(records[name])
-            except (TypeError, ValueError) as error:
-                if type(error) in (TypeError, ValueError):
-                    raise type(error)(f"stream {name!r}: {error}") from error
-                add_note(error, f"in stream {name!r}")
-                raise
-        counts = {name: count for name, (count, _) in checked.items()}
-        if len(set(counts.values())) != 1:
-            raise ValueError(f"append: expected equally many records for every stream, found {counts}")
-        return checked
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
@@ -306,7 +283,7 @@ class MSDataset(Closing):
 
     @classmethod
     def verify(
-        cls, path: PathLike, names: Iterable[str] | None = None, *, progress: Progress | None = None
+        cls, path: PathLike, names: Iterable[str] | None = None, *, progress: Progress | bool | None = None
     ) -> dict[str, Report]:
         """Read and check everything in each stream, as `loaderx.verify` does; nothing is changed.
 
@@ -315,7 +292,7 @@ class MSDataset(Closing):
         Args:
             path: directory of the streams.
             names: the streams to check. None: every child with a `schema.msgpack`.
-            progress: called with (records done, records in all) of each stream in turn.
+            progress: called with (records done, records in all) of each stream in turn. True: a line on stderr that tells it.
 
         Returns:
             name -> what was found.
@@ -323,7 +300,8 @@ class MSDataset(Closing):
         Raises:
             As `loaderx.verify`.
         """
-        return {name: verify(Path(path) / name, progress=progress) for name in named(Path(path), names)}
+        with telling(progress, CHECKING) as tell:
+            return {name: verify(Path(path) / name, progress=tell) for name in named(Path(path), names)}
 
     @classmethod
     def repair(cls, path: PathLike, names: Iterable[str] | None = None) -> dict[str, range]:
@@ -346,7 +324,7 @@ class MSDataset(Closing):
         return settle.repair(Path(path).absolute(), names)
 
     @classmethod
-    def drop_damaged(cls, path: PathLike, *, progress: Progress | None = None) -> Indices:
+    def drop_damaged(cls, path: PathLike, *, progress: Progress | bool | None = None) -> Indices:
         """Read and check everything, and delete the records that are damaged in one stream from all of them.
 
         `loaderx.repair(..., drop_damaged=True)` on that stream alone would part its records from the others'. Nothing else here gives data

@@ -36,6 +36,13 @@ class Packed(NamedTuple):
     """The shape of each record, a list; None when all are one-dimensional. An append also takes integers, shape (n, rank)."""
 
 
+def offsets_of(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Where records of these lengths, shape (n,), begin one after another, and where the last one ends, shape (n + 1,)."""
+    offsets = np.zeros(np.size(lengths) + 1, np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    return offsets
+
+
 def refuse_packed(values: object, what: str, expected: str) -> None:
     """TypeError for a packed batch where something else is expected: as a tuple, its arrays would be taken for records."""
     if isinstance(values, Packed):

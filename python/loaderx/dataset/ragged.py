@@ -15,7 +15,7 @@ from loaderx.dataset.base import Dataset
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit, refuse_packed
+from loaderx.dataset.packed import Packed, Where, assembled, fitting, flat, listed, misfit, offsets_of, refuse_packed
 from loaderx.dataset.shapes import ROW_WIDTH, Shape, check_shape, rows_of_listed
 from loaderx.zrecord import MAX_RECORD_LEN, CorruptStoreError, Io, PathLike, Verify
 
@@ -128,9 +128,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         """
         idxs = self._select(index)
         (lengths, rows), old = self._of_one_moment(lambda: self._store.forms(idxs))
-        starts = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=starts[1:])
-        places, rows = fitting(starts, rows, self.dtype, self._where(idxs))
+        places, rows = fitting(offsets_of(lengths), rows, self.dtype, self._where(idxs))
         if old is not None:
             return self._old_shapes(old, idxs, places)
         return _core.shapes(np.zeros((len(idxs), ROW_WIDTH), np.uint32) if rows is None else rows, places)

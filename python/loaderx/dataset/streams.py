@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from loaderx._core import Store
+from loaderx.arguments import add_note
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.dense import DenseDataset
 from loaderx.dataset.ragged import RaggedDataset
@@ -74,6 +75,34 @@ def opened(directory: Path, names: Iterable[str], options: Mapping[str, Any]) ->
             stack.callback(streams[name].close)
         stack.pop_all()
     return streams
+
+
+def checked_records(streams: Mapping[str, Stream], records: Mapping[str, Any]) -> dict[str, Any]:
+    """What an append brings to each stream, ready to be written.
+
+    TypeError or ValueError where the entries are not those of the streams, do not fit them, or are unequally many records.
+    """
+    if not isinstance(records, Mapping):
+        raise TypeError(f"append: expected a mapping of stream names to records, found {type(records).__name__}")
+    missing = [name for name in streams if name not in records]
+    unknown = [name for name in records if name not in streams]
+    if missing or unknown:
+        raise ValueError(
+            f"append: expected an entry for each of the streams {list(streams)}; missing: {missing}, unknown: {unknown}"
+        )
+    checked: dict[str, Any] = {}
+    for name, stream in streams.items():
+        try:
+            checked[name] = stream._check(records[name])
+        except (TypeError, ValueError) as error:
+            if type(error) in (TypeError, ValueError):
+                raise type(error)(f"stream {name!r}: {error}") from error
+            add_note(error, f"in stream {name!r}")
+            raise
+    counts = {name: count for name, (count, _) in checked.items()}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"append: expected equally many records for every stream, found {counts}")
+    return checked
 
 
 def close_all(streams: Iterable[Stream]) -> None:

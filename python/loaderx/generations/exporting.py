@@ -12,17 +12,17 @@ from loaderx._core import Store, read_small_file, replace_file
 from loaderx.copying.block import BLOCK_RECORDS, Block
 from loaderx.copying.place import streams_of, unfinished
 from loaderx.copying.snapshot import Snapshot
-from loaderx.copying.writing import Progress, copy
-from loaderx.dataset import MSDataset
+from loaderx.copying.writing import copy
+from loaderx.dataset import MSDataset, header
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import offsets_of
 from loaderx.dataset.schema import Shape
 from loaderx.dataset.shapes import listed_fit
+from loaderx.progress import Progress, telling
 from loaderx.zrecord import CorruptStoreError, PathLike, Zrecord, check_codec, no_store
 
 FORMATS = ("1.5",)
-PLAIN = 22
-"""How much of the header plain version 3 has; the rest is reserved and zero."""
 
 
 def export(
@@ -32,7 +32,7 @@ def export(
     *,
     codec: str | None = None,
     level: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> int:
     """Write a copy of a store that loaderx 1.5 opens, reads and changes, ragged ones included.
 
@@ -67,14 +67,14 @@ def export(
     names = streams_of(store)
     if not names and not Store.exists(store):
         raise no_store(store, "there is no store to export")
-    with unfinished(path, store) as directory:
+    with telling(progress) as tell, unfinished(path, store) as directory:
         new = directory / "new"
         if not names:
-            return write(store, new, None, codec, level, progress)
+            return write(store, new, None, codec, level, tell)
         # As long as it is open, none of them is deleted from, and what is appended is not looked at.
         with MSDataset(store, read_only=True) as streams:
             for name in names:
-                write(store / name, new / name, len(streams), codec, level, progress)
+                write(store / name, new / name, len(streams), codec, level, tell)
             return len(streams)
 
 
@@ -143,7 +143,7 @@ class Plain(Snapshot):
             idxs = np.arange(first, min(first + BLOCK_RECORDS, len(self)), dtype=np.uint64)
             lengths = self.lengths(idxs).astype(np.int64)
             items, rest = np.divmod(lengths, itemsize)
-            places = np.concatenate([[0], np.cumsum(items)])
+            places = offsets_of(items)
             rows = self._store.shapes(idxs)
             of_block = None if listed is None else listed[first : first + len(idxs)]
             fits = _core.fits(rows, places) if of_block is None else listed_fit(of_block, items)
@@ -165,8 +165,7 @@ class Plain(Snapshot):
 
 def make_plain(path: Path) -> None:
     """Take from a new store what loaderx 1.5 doesn't know: files, and what is in the reserved bytes of the header."""
-    header = read_small_file(path / "meta.zr")
-    replace_file(path / "meta.zr", header[:PLAIN] + bytes(len(header) - PLAIN))
+    replace_file(path / header.FILE, header.made_plain(read_small_file(path / header.FILE)))
     for file in path.iterdir():
         if file.name in ("sync.zr", "lock.zr") or file.suffix == ".sum":
             file.unlink()

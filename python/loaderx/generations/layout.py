@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loaderx.dataset.header import MAGIC
 from loaderx.older import WRITERS
 
-MAGIC = b"ZREC"
 HEADER = struct.Struct("<4sBBHII")
 ENTRY = np.dtype(
     [

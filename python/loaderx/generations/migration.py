@@ -12,16 +12,19 @@ import numpy.typing as npt
 from loaderx._core import Store
 from loaderx.copying.block import Block
 from loaderx.copying.place import streams_of, unfinished
-from loaderx.copying.writing import Progress, copy
+from loaderx.copying.writing import copy
 from loaderx.dataset.schema import Shape
+from loaderx.dataset.tiers import tier_named
 from loaderx.generations import meaning
 from loaderx.generations.layout import COMPRESSED, WITH_DICTIONARY
 from loaderx.generations.meaning import Meaning
 from loaderx.generations.source import OldStore
 from loaderx.older import is_older, refuse_version_2
+from loaderx.progress import Progress, telling
 from loaderx.utils.arrays import check_dictionary
-from loaderx.utils.dictionary import train_dict
-from loaderx.zrecord import PathLike, ZrecordError, no_store
+from loaderx.utils.dictionary import from_records
+from loaderx.utils.gain import Gain, Written, trained_for
+from loaderx.zrecord import PathLike, no_store
 
 
 def migrate(
@@ -33,8 +36,8 @@ def migrate(
     dict_bytes: bytes | None = None,
     dtype: npt.DTypeLike | None = None,
     item_shape: Shape | None = None,
-    progress: Progress | None = None,
-) -> int:
+    progress: Progress | bool | None = None,
+) -> Written:
     """Rewrite a store of loaderx 0.5 to 1.4 as a new one; the old one is only read. Nobody may write to it meanwhile.
 
     All of its table is checked first, then each record as it is decoded, and at last all records of both stores are read again and
@@ -51,10 +54,10 @@ def migrate(
             without, to be opened with `loaderx.zrecord.Zrecord`, or with a `dtype` a ragged one.
         item_shape: in the same way the shape of each record, or of a ragged one without its first dimension.
         progress: called with (done, total) now and then, of each stream in turn; a record counts when it was written and when it was
-            compared.
+            compared. True: a line on stderr that tells it.
 
     Returns:
-        The number of records, or of those of each stream.
+        The number of records, or of those of each stream; its `gains` tell what a dictionary gains that was trained.
 
     Raises:
         FileExistsError: there is something at `new`.
@@ -64,19 +67,22 @@ def migrate(
     """
     old, new = Path(old), Path(new)
     check_dictionary(codec or "zstd_dict", dict_bytes)
-    options = Options(codec, level, dict_bytes, dtype, item_shape, progress)
+    options = Options(codec, level, dict_bytes, dtype, item_shape)
     names = streams_of(old)
     if names and not options.suit_streams():
         raise ValueError(f"{old}: dtype, item_shape and dict_bytes are of one store, and here are the streams {names}")
     for store in [old / name for name in names] or [old]:
         refuse_others(store)
-    with unfinished(new, old) as directory:
-        if not names:
-            return rewrite(old, directory / "new", directory, options)
-        lengths = {name: rewrite(old / name, directory / "new" / name, directory / name, options) for name in names}
+    lengths: dict[str, int] = {}
+    gains: dict[str, Gain | None] = {}
+    with telling(progress) as tell, unfinished(new, old) as directory:
+        for name in names or [""]:
+            scratch = directory / "scratch" / name
+            lengths[name], trained = rewrite(old / name, directory / "new" / name, scratch, options, tell)
+            gains.update((name, gain) for gain in trained)
         if len(set(lengths.values())) != 1:
             raise ValueError(f"{old}: expected streams of one length, found {lengths}; migrate them one by one")
-        return lengths[names[0]]
+        return Written(min(lengths.values()), gains)
 
 
 class Options(NamedTuple):
@@ -87,32 +93,37 @@ class Options(NamedTuple):
     dict_bytes: bytes | None
     dtype: npt.DTypeLike | None
     item_shape: Shape | None
-    progress: Progress | None
 
     def suit_streams(self) -> bool:
         """Whether nothing is given that is of one store alone."""
         return self.dict_bytes is None and self.dtype is None and self.item_shape is None
 
 
-def rewrite(old: Path, new: Path, scratch: Path, options: Options) -> int:
-    """Rewrite one store; the number of its records. `scratch`: a directory to work in, made where there is none."""
+def rewrite(
+    old: Path, new: Path, scratch: Path, options: Options, progress: Progress | None
+) -> tuple[int, list[Gain | None]]:
+    """Rewrite one store; the number of its records, and the gain of its dictionary if one was trained.
+
+    `scratch`: a directory to be made, to work in.
+    """
     meant, stated = meaning.read(old, options.dtype, options.item_shape)
-    scratch.mkdir(exist_ok=True)
+    scratch.mkdir(parents=True)
     with OldStore(old, scratch) as records:
         if meant is not None:
             meant.check_length(old, len(records))
         chosen = options.codec or stated or codec_of(records)
+        dictionary, trained = dictionary_for(chosen, options, records, scratch)
         copy(
             Records(records, meant),
             new,
             chosen,
             None if meant is None else meant.schema(chosen),
             level=options.level,
-            dictionary=dictionary_for(chosen, options.dict_bytes, records),
+            dictionary=dictionary,
             uniform=meant is not None and meant.kind == "dense",
-            progress=options.progress,
+            progress=progress,
         )
-        return len(records)
+        return len(records), trained
 
 
 def refuse_others(old: Path) -> None:
@@ -133,19 +144,19 @@ def codec_of(records: OldStore) -> str:
     return "zstd" if records.counts[COMPRESSED] or not len(records) else "raw"
 
 
-def dictionary_for(codec: str, given: bytes | None, records: OldStore) -> bytes | None:
-    """The new store's dictionary. ZrecordError if the records are too few or too small to train one on."""
+def dictionary_for(
+    codec: str, options: Options, records: OldStore, scratch: Path
+) -> tuple[bytes | None, list[Gain | None]]:
+    """The new store's dictionary, and its gain if it was trained. ZrecordError if the records are too few or too small for that."""
     if codec != "zstd_dict":
-        return None
-    found = given or records.dictionary()
+        return None, []
+    found = options.dict_bytes or records.dictionary()
     if found is not None or not len(records):
-        return found
-    try:
-        return train_dict(each(records.blocks()))
-    except (ZrecordError, ValueError) as error:
-        raise ZrecordError(
-            f"{records.path}: no dictionary can be trained on its records, choose another codec: {error}"
-        ) from error
+        return found, []
+    # Old stores can't be read at some records only, and none of these is longer than a MiB.
+    sample = from_records(each(records.blocks()), tier_named(None)["samples"], limit=None)
+    dictionary, gain = trained_for(records.path, sample, None, options.level, scratch)
+    return dictionary, [gain]
 
 
 def each(blocks: Iterable[Block]) -> Iterator[npt.NDArray[np.uint8]]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from loaderx._core import read_small_file
 from loaderx.closing import Closing
 from loaderx.copying.block import BLOCK_RECORDS, Block, cut
+from loaderx.dataset.packed import offsets_of
 from loaderx.generations.deflate import inflate
 from loaderx.generations.layout import (
     COMPRESSED,
@@ -173,8 +174,7 @@ class OldStore(Closing):
 
     def _block(self, first: int, entries: Table, done: dict[int, int]) -> Block:
         """The records of `entries`; `done` has how many of each view came before, and gets these."""
-        offsets = np.zeros(len(entries) + 1, np.int64)
-        np.cumsum(entries["logical"], out=offsets[1:])
+        offsets = offsets_of(entries["logical"])
         values = np.empty(offsets[-1], np.uint8)
         codecs = codecs_of(self.header, entries)
         for codec, view in self._views.items():
@@ -214,8 +214,7 @@ class OldStore(Closing):
         offsets: npt.NDArray[np.int64],
     ) -> None:
         """As `_gather`, for deflated records."""
-        starts = np.zeros(len(places) + 1, np.int64)
-        np.cumsum(entries["stored"][places], out=starts[1:])
+        starts = offsets_of(entries["stored"][places])
         stored = np.empty(starts[-1], np.uint8)
         self._gather(view, before, first, places, stored, starts[:-1])
         packed = stored.data

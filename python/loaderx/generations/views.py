@@ -6,7 +6,6 @@ is one for each way in which records of an old store are encoded.
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx.closing import Closing
-from loaderx.generations.layout import MAGIC, Table
+from loaderx.dataset import header
+from loaderx.generations.layout import Table
 from loaderx.zrecord import CODECS, Zrecord
 
-HEADER = struct.Struct("<4sBBIIQ10x")
 ENTRY = np.dtype([("offset", "<u4"), ("stored", "<u4"), ("logical", "<u4"), ("chunk", "<u4")])
-VERSION = 3
 
 
 class View(Closing):
@@ -56,8 +54,8 @@ class View(Closing):
             (self._directory / f"{chunk}.chunk").symlink_to(self._old / f"{chunk}.zr")
         if self._codec == "zstd_dict":
             (self._directory / "dict.zr").symlink_to(self._old / "dict.zr")
-        header = HEADER.pack(MAGIC, VERSION, CODECS[self._codec], *self._tail, self._length)
-        (self._directory / "meta.zr").write_bytes(header)
+        content = header.plain(CODECS[self._codec], self._tail, self._length)
+        (self._directory / header.FILE).write_bytes(content)
         # By positional reads: a foreign program that cuts a chunk meanwhile must not end this process.
         self._store = Zrecord(self._directory, read_only=True, io="pread")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from loaderx.copying.snapshot import Snapshot
-from loaderx.copying.writing import Progress
 from loaderx.dataset.dtypes import described
 from loaderx.dataset.schema import checked_metadata, pack, shown
+from loaderx.progress import Progress
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
 from loaderx.rewriting.picked import Picked, Piece
@@ -27,7 +27,7 @@ def concat(
     dict_tier: str | None = None,
     dict_bytes: bytes | None = None,
     schema: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     verify: bool = True,
 ) -> Rewritten:
     """Write the records of several stores, one store behind another, as a new store; of several streams each with its like.

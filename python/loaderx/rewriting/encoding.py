@@ -8,8 +8,8 @@ from typing import NamedTuple
 from loaderx.copying.snapshot import Snapshot
 from loaderx.dataset.tiers import tier_named
 from loaderx.rewriting.picked import Picked
-from loaderx.utils.gain import LEVEL, Gain, measured_dict
-from loaderx.zrecord import ZrecordError, check_codec
+from loaderx.utils.gain import Gain, trained_for
+from loaderx.zrecord import check_codec
 
 
 class Encoding(NamedTuple):
@@ -55,12 +55,5 @@ def settled(asked: Encoding, first: Snapshot, records: Picked, scratch: Path) ->
         return Settled(codec, level, found)
     if not len(records):
         return Settled(codec, level)
-    try:
-        dictionary, gain = measured_dict(
-            records, asked.dict_tier, level=LEVEL if level is None else level, scratch=scratch
-        )
-    except (ZrecordError, ValueError) as error:
-        raise ZrecordError(
-            f"{first.path}: no dictionary can be trained on its records, choose another codec: {error}"
-        ) from error
+    dictionary, gain = trained_for(first.path, records, asked.dict_tier, level, scratch)
     return Settled(codec, level, dictionary, trained=True, gain=gain)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from loaderx.copying.block import BLOCK_RECORDS, Block, cut
 from loaderx.copying.snapshot import Snapshot
 from loaderx.dataset.index import Indices
+from loaderx.dataset.packed import offsets_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Picked:
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = pieces
-        self._starts = np.cumsum([0, *map(len, pieces)])
+        self._starts = offsets_of([len(piece) for piece in pieces])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -55,9 +56,8 @@ class Picked:
         """The records at these places, ascending, one after another, and their byte offsets, shape (n + 1,)."""
         parts = [piece.records.gather_packed(idxs) for piece, idxs in self._of_pieces(places)]
         values = np.concatenate([np.empty(0, np.uint8), *(values for values, _ in parts)])
-        offsets = np.zeros(len(places) + 1, np.int64)
-        np.cumsum(np.concatenate([np.empty(0, np.int64), *(np.diff(offsets) for _, offsets in parts)]), out=offsets[1:])
-        return values, offsets
+        lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(offsets) for _, offsets in parts)])
+        return values, offsets_of(lengths)
 
     def _of_pieces(self, places: Indices) -> Iterator[tuple[Piece, Indices]]:
         """Each piece that has some of the places, and which of its records these are."""

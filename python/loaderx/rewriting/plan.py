@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from loaderx.copying.place import sync_directory, unfinished
 from loaderx.copying.snapshot import Snapshot
-from loaderx.copying.writing import Progress, compare, write
+from loaderx.copying.writing import compare, write
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.index import Indices
+from loaderx.progress import PHASES, Progress, telling
 from loaderx.rewriting.encoding import Encoding, Settled, settled
 from loaderx.rewriting.origin import Origin
 from loaderx.rewriting.picked import Picked, Piece
-from loaderx.utils.gain import Gain
+from loaderx.utils.gain import Gain, told
 
 
 class Rewritten(NamedTuple):
@@ -32,15 +33,7 @@ class Rewritten(NamedTuple):
     def __str__(self) -> str:
         """In a line, and one more for each dictionary."""
         parts = "".join(f", {name}: {count:,}" for name, count in self.parts.items())
-        lines = [f"{self.records:,} records{parts}"]
-        for name, gain in self.gains.items():
-            told = (
-                "too few records to hold some out, so what the dictionary gains is not known"
-                if gain is None
-                else str(gain)
-            )
-            lines.append(f"{name}: {told}" if name else told)
-        return "\n".join(lines)
+        return "\n".join([f"{self.records:,} records{parts}", *told(self.gains)])
 
 
 class Stream(NamedTuple):
@@ -80,7 +73,7 @@ class Plan(NamedTuple):
     sources: Sequence[Path]
     asked: Encoding
     verify: bool
-    progress: Progress | None
+    progress: Progress | bool | None
 
     def carry_out(self, path: Path) -> dict[str, Gain | None]:
         """Write everything, and compare it; the gains of the dictionaries that were trained."""
@@ -88,8 +81,9 @@ class Plan(NamedTuple):
             raise ValueError(
                 f"dict_bytes: a dictionary belongs to one stream, and here are the streams {list(self.streams)}"
             )
-        with unfinished(path, *self.sources) as directory:
-            counter = Counter((1 + self.verify) * sum(len(records) for *_, records in self._each()), self.progress)
+        phases = PHASES[: 1 + self.verify]
+        with telling(self.progress, phases) as tell, unfinished(path, *self.sources) as directory:
+            counter = Counter(len(phases) * sum(len(records) for *_, records in self._each()), tell)
             counter(0)
             chosen = {
                 name: settled(self.asked, stream.like, stream.records, directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loaderx.copying.writing import Progress
+from loaderx.progress import Progress
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
 from loaderx.rewriting.plan import Plan, Rewritten, one_store
@@ -19,7 +19,7 @@ def recode(
     level: int | None = None,
     dict_tier: str | None = None,
     dict_bytes: bytes | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     verify: bool = True,
 ) -> Rewritten:
     """Write a store anew, with all its records in their order, and another codec, level or dictionary.
@@ -40,7 +40,7 @@ def recode(
             if it has none, one of the tier "balanced" is trained.
         dict_bytes: the dictionary for "zstd_dict"; one store only.
         progress: called with (done, total) now and then; a record counts when it was written and, with `verify`, when compared. Each
-            stream's records count.
+            stream's records count. True: a line on stderr that tells it.
         verify: read both again in the end, and compare them.
 
     Returns:

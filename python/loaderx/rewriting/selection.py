@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from loaderx.copying.writing import Progress
 from loaderx.dataset.index import indices
+from loaderx.progress import Progress
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
 from loaderx.rewriting.plan import Plan, Rewritten, one_store
@@ -22,7 +22,7 @@ def select(
     level: int | None = None,
     dict_tier: str | None = None,
     dict_bytes: bytes | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     verify: bool = True,
 ) -> Rewritten:
     """Write the selected records, in the order of `index`, as a new store; of several streams the same records of each.

@@ -10,6 +10,7 @@ import numpy as np
 
 from loaderx.arguments import integer
 from loaderx.dataset.index import Indices, indices
+from loaderx.dataset.packed import offsets_of
 from loaderx.sampler import Sampler
 
 ROUNDING = 1e-9
@@ -64,8 +65,8 @@ def drawn(sizes: Mapping[str, int], length: int, seed: int, shuffle: bool) -> di
     if shuffle and length:
         # The first cycle of a shuffled loader of this seed, all of it as one batch.
         order = Sampler(length, length, Sampler.Mode.CYCLIC, seed).batch_at(0)
-    ends = np.cumsum(list(sizes.values()), dtype=np.int64)
-    return {name: np.sort(part) for name, part in zip(sizes, np.split(order, ends[:-1]), strict=True)}
+    places = offsets_of(list(sizes.values()))
+    return {name: np.sort(part) for name, part in zip(sizes, np.split(order, places[1:-1]), strict=True)}
 
 
 def by_index(parts: Mapping[str, Any], length: int) -> dict[str, Indices]:

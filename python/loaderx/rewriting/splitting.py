@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loaderx.copying.writing import Progress
 from loaderx.dataset.streams import checked_names
+from loaderx.progress import Progress
 from loaderx.rewriting.encoding import Encoding, check
 from loaderx.rewriting.origin import Origin, Source
 from loaderx.rewriting.picked import Picked, Piece
@@ -27,7 +27,7 @@ def split(
     level: int | None = None,
     dict_tier: str | None = None,
     dict_bytes: bytes | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     verify: bool = True,
 ) -> Rewritten:
     """Write each record into one of several new stores: `dst/train`, `dst/val`; of several streams `dst/train/image`.

@@ -8,7 +8,7 @@
 
 from loaderx.utils.arrays import from_iterator, from_numpy
 from loaderx.utils.dictionary import train_dict
-from loaderx.utils.gain import Gain, dictionary_gain, measured_dict
+from loaderx.utils.gain import Gain, Written, dictionary_gain, measured_dict
 from loaderx.utils.padding import pad
 
-__all__ = ["Gain", "dictionary_gain", "from_iterator", "from_numpy", "measured_dict", "pad", "train_dict"]
+__all__ = ["Gain", "Written", "dictionary_gain", "from_iterator", "from_numpy", "measured_dict", "pad", "train_dict"]

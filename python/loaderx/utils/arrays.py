@@ -21,11 +21,11 @@ from loaderx.arguments import add_note
 from loaderx.dataset import DenseDataset, Packed, RaggedDataset
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.foreign import array_of, has_buffer, speaks
-from loaderx.dataset.packed import is_empty, refuse_packed
+from loaderx.dataset.packed import is_empty, offsets_of, refuse_packed
 from loaderx.dataset.ragged import Prepared
 from loaderx.dataset.schema import checked_metadata
 from loaderx.dataset.shapes import ROW_WIDTH
-from loaderx.utils.dictionary import train_dict
+from loaderx.utils.gain import Gain, Written, measured_dict
 from loaderx.zrecord import PathLike, check_codec
 
 Array = npt.NDArray[Any]
@@ -48,7 +48,7 @@ def from_numpy(
     codec: str = "zstd",
     dict_bytes: bytes | None = None,
     schema: Mapping[str, Any] | None = None,
-) -> int:
+) -> Written:
     """Write a stacked array as a new dense store: one record a row along axis 0, a 1-D array being scalars.
 
     The array is written from where it lies, in chunks of 64 MiB: a memory-mapped one is never in memory as a whole. One that is not
@@ -59,11 +59,12 @@ def from_numpy(
         array: shape (n, *item_shape): a NumPy array, or what speaks the buffer protocol, NumPy's array protocols or DLPack and lies in
             the CPU's memory. It is stored in the dtype that it has.
         codec: "zstd", "raw" or "zstd_dict".
-        dict_bytes: dictionary for "zstd_dict". None: one is trained on `array` (tier "balanced"), which is all of the data.
+        dict_bytes: dictionary for "zstd_dict". None: one is trained on `array` (tier "balanced"), which is all of the data, but for some
+            records on which its gain is measured, as by `measured_dict`.
         schema: your own keys for `schema.msgpack`.
 
     Returns:
-        The number of records written.
+        The number of records written; its `gains` tell what a dictionary gains that was trained.
 
     Raises:
         FileExistsError: there is a store at `path`. Nothing of it was changed.
@@ -76,8 +77,9 @@ def from_numpy(
         raise ValueError("from_numpy: expected an array with an axis of records, found shape ()")
     check_dictionary(codec, dict_bytes)
     refuse_existing(path)
+    gains: dict[str, Gain | None] = {}
     if codec == "zstd_dict" and dict_bytes is None:
-        dict_bytes = train_dict(array)
+        dict_bytes, gains[""] = measured_dict(array)
     with new_dataset(DenseDataset, path, array.dtype, array.shape[1:], codec, schema) as dataset:
         if dict_bytes is not None:
             dataset.install_dict(dict_bytes)
@@ -85,7 +87,7 @@ def from_numpy(
         step = max(1, chunk // max(1, array[:1].nbytes))
         for start in range(0, len(array), step):
             dataset.append(array[start : start + step])
-    return len(array)
+    return Written(len(array), gains)
 
 
 def from_iterator(
@@ -210,7 +212,7 @@ def joined(batches: list[tuple[int, Prepared]]) -> tuple[int, Prepared]:
     """Batches of bytes as one."""
     counts = [count for count, _ in batches]
     values = [np.asarray(batch.records) for _, batch in batches]
-    begin = np.cumsum([0, *(part.nbytes for part in values[:-1])]).astype(np.uint64)
+    begin = offsets_of([part.nbytes for part in values])[:-1].astype(np.uint64)
     starts = [offset + np.asarray(batch.starts) for offset, (_, batch) in zip(begin, batches, strict=True)]
     rows = None
     if any(batch.rows is not None for _, batch in batches):

@@ -128,14 +128,17 @@ def first_bytes(records: Stored, chosen: Indices) -> Iterator[Sample]:
             yield packed[start : min(end, start + SAMPLE_LIMIT)].copy()
 
 
-def from_records(records: Iterable[Any], budget: int) -> list[Sample]:
-    """Of a stream of unknown length: whenever the sample is over the budget, every other record of it goes and the stride doubles."""
+def from_records(records: Iterable[Any], budget: int, limit: int | None = SAMPLE_LIMIT) -> list[Sample]:
+    """Of a stream of unknown length: whenever the sample is over the budget, every other record of it goes and the stride doubles.
+
+    Of each the first `limit` bytes, or all.
+    """
     kept: list[Sample] = []
     size, stride = 0, 1
     for i, record in enumerate(records):
         if i % stride:
             continue
-        sample = as_bytes(record)
+        sample = as_bytes(record, limit)
         kept.append(sample)
         size += sample.size
         while (size > budget and len(kept) > 1) or len(kept) > MAX_SAMPLES:
@@ -151,9 +154,9 @@ def spread(length: int, count: int) -> npt.NDArray[np.uint64]:
     return np.linspace(0, length - 1, count).astype(np.uint64) if count else np.empty(0, np.uint64)
 
 
-def as_bytes(record: Any) -> Sample:
-    """A copy of the first SAMPLE_LIMIT bytes of a record."""
+def as_bytes(record: Any, limit: int | None = SAMPLE_LIMIT) -> Sample:
+    """A copy of the first `limit` bytes of a record, or of all."""
     array = array_of(record, "train_dict")
     storable(array.dtype)
     # A record that is not contiguous is copied whole: its first bytes are not together.
-    return np.array(contiguous(array).reshape(-1).view(np.uint8)[:SAMPLE_LIMIT])
+    return np.array(contiguous(array).reshape(-1).view(np.uint8)[:limit])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +14,10 @@ from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.dataset.dtypes import contiguous, storable
 from loaderx.dataset.foreign import array_of, is_array
 from loaderx.dataset.index import Indices
-from loaderx.dataset.packed import refuse_packed
+from loaderx.dataset.packed import offsets_of, refuse_packed
 from loaderx.dataset.tiers import tier_named
-from loaderx.utils.dictionary import Sample, Stored, first_bytes, sampled, spread, trained_on
-from loaderx.zrecord import PathLike, Zrecord
+from loaderx.utils.dictionary import Sample, Stored, as_bytes, first_bytes, sampled, spread, trained_on
+from loaderx.zrecord import PathLike, Zrecord, ZrecordError
 
 LEVEL = 19
 """The level at which "zstd_dict" stores encode unless told otherwise."""
@@ -70,6 +70,23 @@ class Gain(NamedTuple):
         return f"{size / max(1, self.bytes):.1%}"
 
 
+class Written(int):
+    """The number of records that were written."""
+
+    gains: dict[str, Gain | None]
+    """Name of the stream ("" for one store) -> what the dictionary that was trained for it gains on records held out of the training; None
+    where there were too few records to hold any out."""
+
+    def __new__(cls, records: int, gains: Mapping[str, Gain | None]) -> Written:
+        """So many, with these."""
+        self = super().__new__(cls, records)
+        self.gains = dict(gains)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Written, (int(self), self.gains)
+
+
 def dictionary_gain(source: Any, dict_bytes: bytes, *, level: int = LEVEL) -> Gain:
     """Encode records with a dictionary and without it, and say how large they get.
 
@@ -115,9 +132,33 @@ def measured_dict(
     places = np.arange(HOLD_OUT // 2, chosen.size, HOLD_OUT)
     held = measurable(records, chosen[places])
     if held.size < FEWEST:
-        return trained_on(first_bytes(records, chosen), chosen_tier["size"]), None
-    dictionary = trained_on(first_bytes(records, np.delete(chosen, places)), chosen_tier["size"])
+        return trained_on(beginnings(records, chosen), chosen_tier["size"]), None
+    dictionary = trained_on(beginnings(records, np.delete(chosen, places)), chosen_tier["size"])
     return dictionary, measured(records, held, dictionary, level, scratch)
+
+
+def trained_for(
+    store: Path, records: Any, tier: str | None, level: int | None, scratch: Path
+) -> tuple[bytes, Gain | None]:
+    """As `measured_dict`, for a new store of the records of `store`. ZrecordError if no dictionary can be trained on them."""
+    try:
+        return measured_dict(records, tier, level=LEVEL if level is None else level, scratch=scratch)
+    except (ZrecordError, ValueError) as error:
+        raise ZrecordError(
+            f"{store}: no dictionary can be trained on its records, choose another codec: {error}"
+        ) from error
+
+
+def told(gains: Mapping[str, Gain | None]) -> list[str]:
+    """A line for each dictionary that was trained, by the names of the streams ("" where there is but one store)."""
+    unknown = "too few records to hold some out, so what the dictionary gains is not known"
+    lines = {name: unknown if gain is None else str(gain) for name, gain in gains.items()}
+    return [f"{name}: {line}" if name else line for name, line in lines.items()]
+
+
+def beginnings(records: Stored, chosen: Indices) -> Iterator[Sample]:
+    """What of the chosen records trains."""
+    return records.beginnings(chosen) if isinstance(records, Listed) else first_bytes(records, chosen)
 
 
 def measurable(records: Stored, chosen: Indices) -> Indices:
@@ -179,14 +220,19 @@ class Listed:
 
     def lengths(self, idxs: Indices) -> npt.NDArray[np.uint32]:
         """The bytes of each record, shape (n,)."""
+        if isinstance(self._records, np.ndarray):
+            # They are alike, and perhaps on disk.
+            return np.full(len(idxs), min(self._records[:1].nbytes, np.iinfo(np.uint32).max), np.uint32)
         return np.array([self._bytes(i).size for i in idxs.tolist()], np.uint32)
 
     def gather_packed(self, idxs: Indices) -> tuple[Sample, npt.NDArray[np.int64]]:
         """The records one after another, and their byte offsets, shape (n + 1,)."""
         records = [self._bytes(i) for i in idxs.tolist()]
-        offsets = np.zeros(len(records) + 1, np.int64)
-        np.cumsum([record.size for record in records], out=offsets[1:])
-        return np.concatenate([np.empty(0, np.uint8), *records]), offsets
+        return np.concatenate([np.empty(0, np.uint8), *records]), offsets_of([record.size for record in records])
+
+    def beginnings(self, idxs: Indices) -> Iterator[Sample]:
+        """At most the first SAMPLE_LIMIT bytes of each record. No more of it is copied."""
+        return (as_bytes(self._records[i]) for i in idxs.tolist())
 
     def _bytes(self, index: int) -> Sample:
         array = array_of(self._records[index], self._what)

@@ -147,7 +147,7 @@ def text_or_void(value: Any, dtype: DType) -> Array | None:
         try:
             item = np.array(value, dtype)
             return item if item.item() == value else None
-        except (TypeError, ValueError, OverflowError, DeprecationWarning):  # the last of NumPy 1, for an integer that is too large
+        except (TypeError, ValueError, OverflowError, DeprecationWarning):  # the last is NumPy 1's, of too large integers
             return None
     return None
 

@@ -1,15 +1,13 @@
-"""Records to exchange, what deletion does to them, and what "the same" means."""
+"""Records to exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-CODECS = ("raw", "zstd", "zstd_dict")
 
 DENSE = {
     "label": ("<i8", ()),
@@ -48,32 +46,9 @@ def ragged_records(name: str, dtype: str = "<i4", seed: int = 0) -> list[npt.NDA
     return [rng.integers(0, 50, shape).astype(dtype) for shape in RAGGED_SHAPES[name]]
 
 
-def swap_last(records: Iterable[npt.NDArray[Any]], indices: Iterable[int]) -> list[npt.NDArray[Any]]:
-    """The naive twin of deletion: from the highest index down, the last record takes the place of the deleted one."""
-    kept = list(records)
-    for index in sorted(set(indices), reverse=True):
-        kept[index] = kept[-1]
-        kept.pop()
-    return kept
-
-
 def stack(records: Sequence[npt.NDArray[Any]], like: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The records as one array with the dtype (byte order too) and item shape of `like`."""
     return np.array(records, like.dtype).reshape(len(records), *like.shape[1:])
-
-
-def assert_same(got: npt.NDArray[Any], want: npt.NDArray[Any]) -> None:
-    """The same bits under the same dtype and shape: NaN payloads and byte order included."""
-    got, want = np.asarray(got), np.asarray(want)
-    assert got.dtype.str == want.dtype.str
-    assert got.shape == want.shape
-    assert got.tobytes() == want.tobytes()
-
-
-def assert_same_records(got: Sequence[npt.NDArray[Any]], want: Sequence[npt.NDArray[Any]]) -> None:
-    assert len(got) == len(want)
-    for one, other in zip(got, want, strict=True):
-        assert_same(one, other)
 
 
 def file_bytes(store: Path, name: str, limit: int = 1 << 20) -> bytes:

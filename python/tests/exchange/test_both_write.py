@@ -12,19 +12,10 @@ from loaderx import _core, repair
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError
+from support import CODECS, all_same, same, swap_last
 
 from .published import Published, PublishedError
-from .samples import (
-    CODECS,
-    RAGGED_SHAPES,
-    assert_same,
-    assert_same_records,
-    dense_rows,
-    file_bytes,
-    ragged_records,
-    stack,
-    swap_last,
-)
+from .samples import RAGGED_SHAPES, dense_rows, file_bytes, ragged_records, stack
 
 COUNT = 200
 
@@ -77,8 +68,8 @@ class Turns:
     def check(self) -> None:
         rows = stack(self.records, self.like)
         with DenseDataset(self.store) as ours:
-            assert_same(ours[:], rows)
-        assert_same(self.published.read_dense(self.store), rows)
+            assert same(ours[:], rows)
+        assert same(self.published.read_dense(self.store), rows)
 
 
 @pytest.fixture(params=CODECS)
@@ -150,13 +141,13 @@ def test_they_leave_the_very_header_that_they_found(published: Published, tmp_pa
     assert file_bytes(store, "meta.zr") == before
     expected = stack([*swap_last(list(rows), deleted), *batch(len(deleted), 1)], rows)
     with DenseDataset(store, verify="never") as ours:
-        assert_same(ours[np.arange(COUNT)], expected)
+        assert same(ours[np.arange(COUNT)], expected)
     with DenseDataset(store) as ours, pytest.raises(CorruptRecordError):
         ours[:]
     repair(store, rebuild_sums=True)
     for verify in ("always", "never"):
         with DenseDataset(store, verify=verify) as ours:
-            assert_same(ours[np.arange(COUNT)], expected)
+            assert same(ours[np.arange(COUNT)], expected)
 
 
 def test_we_append_to_theirs(theirs: Turns) -> None:
@@ -196,14 +187,14 @@ def test_we_change_their_ragged_store(
     with pytest.raises(PublishedError):
         published.read_ragged(store)
     with RaggedDataset(store) as dataset:
-        assert_same_records(dataset[:], records)
+        assert all_same(dataset[:], records)
         dataset.delete([0, 2, 15])
     records = swap_last(records, [0, 2, 15])
     with RaggedDataset(store) as dataset:
-        assert_same_records(dataset[:], records)
+        assert all_same(dataset[:], records)
         dataset.compact()
     with RaggedDataset(store) as dataset:
-        assert_same_records(dataset[:], records)
+        assert all_same(dataset[:], records)
 
 
 @pytest.mark.parametrize("shapes", RAGGED_SHAPES)
@@ -214,7 +205,7 @@ def test_they_cannot_use_our_ragged_store_and_we_notice(published: Published, tm
     with pytest.raises(PublishedError):
         published.read_ragged(store)
     with RaggedDataset(store) as dataset:
-        assert_same_records(dataset[:], records)
+        assert all_same(dataset[:], records)
     published.append("ragged", store, records[:1])
     with pytest.raises(CorruptStoreError, match="shape"):
         RaggedDataset(store)

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pytest
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
+from support import CODECS
 
 from .published import Published, PublishedError
-from .samples import CODECS, dense_rows
+from .samples import dense_rows
 
 STRUCTURED = np.dtype(
     {

@@ -11,19 +11,10 @@ from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
 from loaderx.generations import export
 from loaderx.utils import from_iterator, from_numpy
+from support import CODECS, all_same, same, swap_last
 
 from .published import Published
-from .samples import (
-    CODECS,
-    DENSE,
-    RAGGED_SHAPES,
-    assert_same,
-    assert_same_records,
-    dense_rows,
-    ragged_records,
-    stack,
-    swap_last,
-)
+from .samples import DENSE, RAGGED_SHAPES, dense_rows, ragged_records, stack
 
 COUNT = 100
 EMPTY = [(3,), (0,), (2, 2), (0, 4), (), (1, 2, 3, 1, 1, 1, 2), (0,), (5,)]
@@ -41,15 +32,15 @@ def test_ragged(published: Published, dictionary: bytes, tmp_path: Path, shapes:
     records = swap_last(records, [1, 4])
     theirs = tmp_path / "theirs"
     assert export(tmp_path / "ours", theirs) == len(records)
-    assert_same_records(published.read_ragged(theirs), records)
+    assert all_same(published.read_ragged(theirs), records)
 
     published.append("ragged", theirs, records[:3])
     published.delete("ragged", theirs, [0, 2])
     published.compact("ragged", theirs)
     records = swap_last([*records, *records[:3]], [0, 2])
-    assert_same_records(published.read_ragged(theirs), records)
+    assert all_same(published.read_ragged(theirs), records)
     with RaggedDataset(theirs) as back:
-        assert_same_records(back[:], records)
+        assert all_same(back[:], records)
 
 
 @pytest.mark.parametrize("codec", ["raw", "zstd"])
@@ -60,14 +51,14 @@ def test_records_without_items_or_dimensions(published: Published, tmp_path: Pat
     from_iterator(tmp_path / "ours", records, np.int32, codec=codec)
     theirs = tmp_path / "theirs"
     export(tmp_path / "ours", theirs)
-    assert_same_records(published.read_ragged(theirs), records)
+    assert all_same(published.read_ragged(theirs), records)
     for index in range(len(records)):
-        assert_same_records(published.read_ragged(theirs, [index]), [records[index]])
+        assert all_same(published.read_ragged(theirs, [index]), [records[index]])
     published.append("ragged", theirs, records[:1])
     published.delete("ragged", theirs, [1, 2])
     published.compact("ragged", theirs)
     records = swap_last([*records, records[0]], [1, 2])
-    assert_same_records(published.read_ragged(theirs), records)
+    assert all_same(published.read_ragged(theirs), records)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -81,11 +72,11 @@ def test_dense(published: Published, dictionary: bytes, tmp_path: Path, name: st
     rows = stack(swap_last(rows, [0, 50]), rows)
     theirs = tmp_path / "theirs"
     assert export(tmp_path / "ours", theirs) == len(rows)
-    assert_same(published.read_dense(theirs), rows)
+    assert same(published.read_dense(theirs), rows)
     assert not _core.Store.open(theirs, read_only=True).sums_known
     published.append("dense", theirs, rows[:5])
     published.delete("dense", theirs, [7])
-    assert_same(published.read_dense(theirs), stack(swap_last([*rows, *rows[:5]], [7]), rows))
+    assert same(published.read_dense(theirs), stack(swap_last([*rows, *rows[:5]], [7]), rows))
 
 
 def test_what_it_wrote_itself(published: Published, tmp_path: Path) -> None:
@@ -93,8 +84,8 @@ def test_what_it_wrote_itself(published: Published, tmp_path: Path) -> None:
     records = ragged_records("mixed-rank")
     published.write_ragged(tmp_path / "store", records, "<i4", "zstd")
     export(tmp_path / "store", tmp_path / "unchanged")
-    assert_same_records(published.read_ragged(tmp_path / "unchanged"), records)
+    assert all_same(published.read_ragged(tmp_path / "unchanged"), records)
     with RaggedDataset(tmp_path / "store") as ours:
         ours.append(records[:2])
     export(tmp_path / "store", tmp_path / "back")
-    assert_same_records(published.read_ragged(tmp_path / "back"), [*records, *records[:2]])
+    assert all_same(published.read_ragged(tmp_path / "back"), [*records, *records[:2]])

@@ -9,9 +9,10 @@ import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
+from support import CODECS, same, swap_last
 
 from .published import Published
-from .samples import CODECS, DENSE, assert_same, dense_rows, file_bytes, stack, swap_last
+from .samples import DENSE, dense_rows, file_bytes, stack
 
 COUNT = 300
 DELETED = (0, 5, 7, 150, 298, 299)
@@ -24,9 +25,9 @@ def test_dense_store(published: Published, dictionary: bytes, tmp_path: Path, na
     rows = dense_rows(dtype, shape, COUNT)
     store = tmp_path / "store"
     from_numpy(store, rows, codec=codec, dict_bytes=dictionary if codec == "zstd_dict" else None)
-    assert_same(published.read_dense(store), rows)
+    assert same(published.read_dense(store), rows)
     some = [299, 0, 7, 7, 150]
-    assert_same(published.read_dense(store, some), rows[some])
+    assert same(published.read_dense(store, some), rows[some])
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -42,22 +43,22 @@ def test_after_delete_append_and_compact(
     kept = swap_last(rows, DELETED)
     with DenseDataset(store) as ours:
         ours.delete(list(DELETED))
-    assert_same(published.read_dense(store), stack(kept, rows))
+    assert same(published.read_dense(store), stack(kept, rows))
 
     with DenseDataset(store) as ours:
         ours.append(more)
     kept += list(more)
-    assert_same(published.read_dense(store), stack(kept, rows))
+    assert same(published.read_dense(store), stack(kept, rows))
 
     with DenseDataset(store) as ours:
         ours.compact()
-    assert_same(published.read_dense(store), stack(kept, rows))
+    assert same(published.read_dense(store), stack(kept, rows))
 
 
 def test_records_of_zero_bytes(published: Published, tmp_path: Path) -> None:
     rows = np.zeros((4, 0, 3), np.float32)
     from_numpy(tmp_path / "store", rows, codec="zstd")
-    assert_same(published.read_dense(tmp_path / "store"), rows)
+    assert same(published.read_dense(tmp_path / "store"), rows)
 
 
 def test_reading_changes_nothing(published: Published, tmp_path: Path) -> None:
@@ -78,12 +79,12 @@ def test_store_of_several_chunks(published: Published, tmp_path: Path) -> None:
         small_chunks.append_rows(rows[start : start + 50])
     small_chunks.close()
     assert (store / "5.chunk").exists()
-    assert_same(published.read_dense(store), rows)
+    assert same(published.read_dense(store), rows)
 
     more = dense_rows("<i4", (64,), 20, seed=1)
     published.append("dense", store, more)
     with DenseDataset(store) as ours:
-        assert_same(ours[:], stack([*rows, *more], rows))
+        assert same(ours[:], stack([*rows, *more], rows))
 
 
 def test_no_file_is_longer_than_its_content(published: Published, tmp_path: Path) -> None:

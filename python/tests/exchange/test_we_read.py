@@ -10,19 +10,10 @@ import numpy.typing as npt
 import pytest
 from loaderx import _core
 from loaderx.dataset import DenseDataset, RaggedDataset
+from support import CODECS, all_same, same, swap_last
 
 from .published import Published
-from .samples import (
-    CODECS,
-    DENSE,
-    RAGGED_SHAPES,
-    assert_same,
-    assert_same_records,
-    dense_rows,
-    ragged_records,
-    stack,
-    swap_last,
-)
+from .samples import DENSE, RAGGED_SHAPES, dense_rows, ragged_records, stack
 
 COUNT = 300
 DELETED = (0, 5, 7, 150, 298, 299)
@@ -33,20 +24,20 @@ def check_dense(store: Path, rows: npt.NDArray[Any]) -> None:
         assert len(ours) == len(rows)
         assert ours.dtype == rows.dtype
         assert tuple(ours.item_shape) == rows.shape[1:]
-        assert_same(ours[:], rows)
+        assert same(ours[:], rows)
         order = np.random.default_rng(0).permutation(len(rows))
-        assert_same(ours[order], rows[order])
-        assert_same(ours[-1], rows[-1])
+        assert same(ours[order], rows[order])
+        assert same(ours[-1], rows[-1])
     assert not _core.Store.open(store, read_only=True).sums_known
 
 
 def check_ragged(store: Path, records: list[npt.NDArray[Any]]) -> None:
     with RaggedDataset(store) as ours:
         assert len(ours) == len(records)
-        assert_same_records(ours[:], records)
+        assert all_same(ours[:], records)
         order = np.random.default_rng(0).permutation(len(records))
-        assert_same_records(ours[order], [records[i] for i in order])
-        assert_same(ours[-1], records[-1])
+        assert all_same(ours[order], [records[i] for i in order])
+        assert same(ours[-1], records[-1])
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -112,4 +103,4 @@ def test_its_dictionary_is_ours_too(published: Published, tmp_path: Path) -> Non
         assert not ours.has_dict()
         ours.install_dict(trained)
         ours.append(rows)
-    assert_same(published.read_dense(tmp_path / "store"), rows)
+    assert same(published.read_dense(tmp_path / "store"), rows)
