@@ -147,7 +147,8 @@ def text_or_void(value: Any, dtype: DType) -> Array | None:
         try:
             item = np.array(value, dtype)
             return item if item.item() == value else None
-        except (TypeError, ValueError, OverflowError, DeprecationWarning):  # the last is NumPy 1's, of too large integers
+        # The last is NumPy 1's, of integers that are too large.
+        except (TypeError, ValueError, OverflowError, DeprecationWarning):
             return None
     return None
 
