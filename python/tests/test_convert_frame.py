@@ -20,6 +20,7 @@ from converting import (
 )
 from converting_numbers import Numbers, known_numbers, numbered, two_files
 from fixtures.stores import unpacked
+from loaderx.__main__ import main
 from loaderx.converters import convert
 from loaderx.converters.encoding import chosen
 from loaderx.converters.source import ITSELF, Block
@@ -251,3 +252,35 @@ def test_names_that_are_equal_numbers_have_an_order() -> None:
 def test_a_source_without_streams() -> None:
     with pytest.raises(ValueError, match="has no streams"):
         chosen([], None, {})
+
+
+@pytest.mark.parametrize(
+    ("codec", "said"),
+    [
+        (
+            "zstd_dict",
+            "'zstd_dict' needs a dictionary, which is trained on a store: convert to 'raw', then loaderx recode",
+        ),
+        ("a=raw,b=zstd_dict", "'zstd_dict' needs a dictionary"),
+        ("gzip", "expected one of raw, zstd, found 'gzip'"),
+        ("a=gzip", "expected one of raw, zstd, found 'gzip'"),
+        ("a=raw,b", "expected one of raw, zstd, found 'b'"),
+    ],
+)
+def test_codecs_that_the_command_does_not_have(
+    tmp_path: Path, npy: Path, codec: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["convert", str(npy), str(tmp_path / "out"), "--codec", codec])
+    assert said in capsys.readouterr().err
+
+
+def test_codecs_of_the_command(tmp_path: Path, npy: Path) -> None:
+    for number, codec in enumerate(("raw", "zstd")):
+        main(["convert", str(npy), str(tmp_path / f"out{number}"), "--codec", codec, "--quiet"])
+        with DenseDataset(tmp_path / f"out{number}") as ds:
+            assert ds.codec == codec
+    np.savez(tmp_path / "two.npz", a=np.arange(3), b=np.arange(3))
+    main(["convert", str(tmp_path / "two.npz"), str(tmp_path / "two"), "--codec", "a=raw,b=zstd", "--quiet"])
+    with MSDataset(tmp_path / "two") as streams:
+        assert {name: ds.codec for name, ds in streams.streams.items()} == {"a": "raw", "b": "zstd"}

@@ -21,7 +21,7 @@ def of_table(table: Any) -> str | None:
     try:
         batches = table.to_batches()
         size = sum(pa.ipc.get_record_batch_size(batch) for batch in batches)
-        if size > VIEWS * (table.nbytes + ABOUT * len(batches)):
+        if size > VIEWS * (table.get_total_buffer_size() + ABOUT * len(batches)):
             return None
         with pa.ipc.new_stream(pa.PythonFile(digest, "w"), table.schema) as stream:
             for batch in batches:

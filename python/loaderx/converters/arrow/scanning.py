@@ -13,8 +13,8 @@ MOST = 1 << 17
 """Rows of a batch, at most."""
 MOST_VARYING = 1 << 10
 """The same where rows vary in length: later ones may be much longer than the sample."""
-AHEAD = {"batch_readahead": 1, "fragment_readahead": 1}
-"""What Arrow reads before it is asked for; else it is 16 batches of each of 4 files."""
+AHEAD = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+"""What Arrow reads before it is asked for. With threads of its own it is up to 1 GiB more, whatever is said of batches and fragments."""
 
 
 def batches_of(dataset: Any, columns: Sequence[str]) -> Iterator[Any]:
@@ -23,7 +23,8 @@ def batches_of(dataset: Any, columns: Sequence[str]) -> Iterator[Any]:
 
     waiting: list[Any] = []
     size = 0
-    for batch in dataset.scanner(columns=list(columns), batch_size=batch_size(dataset, columns), **AHEAD).to_batches():
+    scan = scan_of(dataset, columns, batch_size(dataset, columns))
+    for batch in scan.to_batches():
         if size + batch.nbytes > PART_BYTES and waiting:
             yield pa.Table.from_batches(waiting)
             waiting, size = [], 0
@@ -38,8 +39,28 @@ def batch_size(dataset: Any, columns: Sequence[str]) -> int:
     widths = [width_of(dataset.schema.field(name).type) for name in columns]
     if None not in widths:
         return rows_of(sum(filter(None, widths)) / 8, MOST)
-    sample = dataset.scanner(columns=list(columns), batch_size=SAMPLE, **AHEAD).head(SAMPLE)
+    sample = scan_of(dataset, columns, SAMPLE).head(SAMPLE)
     return rows_of(sample.nbytes / max(1, sample.num_rows), MOST_VARYING)
+
+
+def scan_of(dataset: Any, columns: Sequence[str], rows: int) -> Any:
+    """A scan of some columns, in batches of at most so many rows."""
+    return dataset.scanner(columns=list(columns), batch_size=rows, fragment_scan_options=options_of(dataset), **AHEAD)
+
+
+def options_of(dataset: Any) -> Any:
+    """For Parquet on this machine's disks: a row group is read when its turn comes. Else a whole file is in memory before its first row.
+
+    None, which is the dataset's own, for those of other file systems, where few large reads are worth it, and where the caller set some.
+    """
+    import pyarrow.dataset as pads
+    import pyarrow.fs as fs
+
+    form = getattr(dataset, "format", None)
+    if not isinstance(getattr(dataset, "filesystem", None), fs.LocalFileSystem) or form.default_extname != "parquet":
+        return None
+    own = form.default_fragment_scan_options
+    return pads.ParquetFragmentScanOptions(pre_buffer=False) if own == pads.ParquetFragmentScanOptions() else None
 
 
 def rows_of(size: float, most: int) -> int:
