@@ -56,7 +56,7 @@ def options_of(dataset: Any) -> Any:
     import pyarrow.dataset as pads
     import pyarrow.fs as fs
 
-    form = getattr(dataset, "format", None)
+    form: Any = getattr(dataset, "format", None)
     if not isinstance(getattr(dataset, "filesystem", None), fs.LocalFileSystem) or form.default_extname != "parquet":
         return None
     own = form.default_fragment_scan_options
@@ -73,8 +73,8 @@ def width_of(kind: Any) -> int | None:
     import pyarrow.types as is_
 
     if is_.is_fixed_size_list(kind):
-        width = width_of(kind.value_type)
-        return None if width is None else width * kind.list_size
+        inner = width_of(kind.value_type)
+        return None if inner is None else inner * kind.list_size
     if is_.is_struct(kind):
         widths = [width_of(field.type) for field in kind]
         return None if None in widths else sum(filter(None, widths))
