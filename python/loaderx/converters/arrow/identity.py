@@ -14,7 +14,10 @@ ABOUT = 1 << 16
 
 
 def of_table(table: Any) -> str | None:
-    """A checksum of the schema and of all values, chunk by chunk, as Arrow's stream format has them: without what slices leave out."""
+    """A checksum of the schema and of all values, chunk by chunk, as Arrow's stream format has them.
+
+    Of what a slice leaves out only those bytes count that fill its last block of 64: tables may be thought to differ that don't.
+    """
     import pyarrow as pa
 
     digest = Digest()
