@@ -205,8 +205,8 @@ def test_checksums_are_of_what_a_slice_holds(data: st.DataObject) -> None:
     first = of_table(pa.table({"x": case.array}).slice(one, length))
     assert first is not None
     assert first == of_table(pa.table({"x": again.array}).slice(one, length))
-    alike = case.array.slice(one, length).to_pylist() == case.array.slice(other, length).to_pylist()
-    if not alike:
+    content = [np.asarray(record, case.dtype).tobytes() for record in case.records]
+    if content[one : one + length] != content[other : other + length]:
         assert first != of_table(pa.table({"x": case.array}).slice(other, length))
 
 
@@ -293,7 +293,8 @@ def test_memory_of_a_dataset(memory: Path, form: str, monkeypatch: pytest.Monkey
         assert one.nbytes <= 1 << 20
         time.sleep(0.01)  # a slow reader: what is read ahead piles up
         most = max(most, pa.total_allocated_bytes() - before)
-    assert most < 14 << 20
+    # Of a file of batches Arrow reads some ahead, by threads for files that it always has.
+    assert most < (14 << 20 if form == "parquet" else 32 << 20)
 
 
 def test_every_type_of_a_dataset(memory: Path) -> None:
