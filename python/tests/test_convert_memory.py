@@ -293,7 +293,7 @@ def test_memory_of_a_dataset(memory: Path, form: str, monkeypatch: pytest.Monkey
         assert one.nbytes <= 1 << 20
         time.sleep(0.01)  # a slow reader: what is read ahead piles up
         most = max(most, pa.total_allocated_bytes() - before)
-    # Of a file of batches Arrow reads some ahead, by threads for files that it always has.
+    # Of a file of batches Arrow reads up to some 16 MB ahead, with threads of its own for files.
     assert most < (14 << 20 if form == "parquet" else 32 << 20)
 
 
