@@ -134,6 +134,50 @@ def resumes_everywhere(src: Any, directory: Path, most: int = 12, **options: Any
     return blocks
 
 
+def goes_on_with_itself_alone(make: Callable[[int], Any], directory: Path, **options: Any) -> None:
+    """A conversion of `make(0)` that was cut goes on with another `make(0)`, and not with `make(1)`, which is as long."""
+    convert(make(0), directory / "whole", **options)
+    cut_early(make(0), directory / "broken", **options)
+    assert convert(make(1), directory / "broken", dry_run=True, **options).resumed == 0
+    with pytest.raises(ValueError, match=r"restart=True begins anew.*source: was"):
+        convert(make(1), directory / "broken", **options)
+    assert convert(make(0), directory / "broken", dry_run=True, **options).resumed > 0
+    assert convert(make(0), directory / "broken", **options).resumed > 0
+    assert_same_stores(directory / "whole", directory / "broken")
+    remove(directory / "whole")
+    remove(directory / "broken")
+
+
+def never_goes_on(make: Callable[[int], Any], directory: Path, **options: Any) -> None:
+    """A conversion of `make(0)` that was cut goes on with nothing: not with `make(1)`, and not with `make(0)`."""
+    convert(make(1), directory / "whole", **options)
+    written = cut_early(make(0), directory / "broken", **options)
+    for which in (0, 1):
+        assert convert(make(which), directory / "broken", dry_run=True, **options).resumed == 0
+        with pytest.raises(
+            ValueError, match=rf"here are {written} records .* It can't go on.*restart=True begins anew"
+        ):
+            convert(make(which), directory / "broken", **options)
+    assert convert(make(1), directory / "broken", restart=True, **options).resumed == 0
+    assert_same_stores(directory / "whole", directory / "broken")
+    remove(directory / "whole")
+    remove(directory / "broken")
+
+
+def cut_early(src: Any, path: Path, **options: Any) -> int:
+    """Cut a conversion once it has written some of the records; how many."""
+    ends: list[int] = []
+
+    def progress(done: int, total: int | None) -> None:
+        ends.append(done)
+        if len(ends) == 3:
+            raise CutError
+
+    with pytest.raises(CutError):
+        convert(src, path, progress=progress, **options)
+    return ends[-1]
+
+
 def begins_everywhere(src: Any, most: int = 40, format: str | None = None, **options: Any) -> None:  # noqa: A002
     """What `parts` gives from any record on, of all streams and of each alone, is the end of what it gives from the first on."""
     with source_of(src, format, **options) as source:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
-import subprocess
-import sys
-import time
 import tracemalloc
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,214 +13,41 @@ import loaderx.converters.finding as finding
 import numpy as np
 import pytest
 from converting import (
-    CutError,
     assert_holds,
-    assert_same_stores,
-    begins_everywhere,
     converted,
-    cut_after,
-    remove,
-    resumes_everywhere,
     selects,
-    small_parts,
-    stored,
     writes_nothing,
 )
+from converting_numbers import Numbers, known_numbers, numbered, two_files
 from fixtures.stores import unpacked
+from loaderx.__main__ import main
 from loaderx.converters import convert
 from loaderx.converters.encoding import chosen
-from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
+from loaderx.converters.source import ITSELF, Block
 from loaderx.dataset import DenseDataset, MSDataset, Packed
-from loaderx.zrecord import CorruptStoreError, StoreLockedError, ZrecordError
+from loaderx.zrecord import CorruptStoreError, ZrecordError
 from support import Array, same
 
 
 @pytest.fixture
 def array() -> Array:
-    return np.arange(600, dtype=np.int32).reshape(200, 3)
+    return numbered()
 
 
 @pytest.fixture
-def npy(tmp_path: Path, array: Array) -> Path:
-    """Two files of 100 records."""
-    directory = tmp_path / "npy"
-    directory.mkdir()
-    np.save(directory / "part-2.npy", array[:100])
-    np.save(directory / "part-10.npy", array[100:])
-    return directory
-
-
-class Numbers:
-    """A source of two streams without any file."""
-
-    def __init__(self, given: Any, *, last: int = 50, counted: bool = True) -> None:
-        self.files: Sequence[Path] = []
-        self.last, self._counted = last, counted
-        self.streams = [
-            StreamSpec("square", "dense", np.dtype(np.int64), (), "column 'x'", {"unit": "m"}),
-            StreamSpec("run", "ragged", np.dtype(np.uint8)),
-        ]
-
-    @property
-    def records(self) -> int | None:
-        return self.last if self._counted else None
-
-    def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
-        for first in range(start, self.last, 7):
-            yield partial(self.block, first, min(first + 7, self.last), names)
-
-    def block(self, start: int, stop: int, names: Sequence[str]) -> Block:
-        runs = np.arange(start, stop)
-        offsets = np.concatenate([[0], np.cumsum(runs % 5)]).astype(np.int64)
-        whole: Block = {
-            "square": runs**2,
-            "run": Packed(np.repeat(runs, runs % 5).astype(np.uint8), offsets, None),
-        }
-        return {name: whole[name] for name in names}
-
-    def close(self) -> None: ...
+def npy(tmp_path: Path) -> Path:
+    return two_files(tmp_path / "npy")
 
 
 @pytest.fixture
 def numbers(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A format that takes the text "numbers" in a tuple."""
-    form = Format("numbers", "Numbers", lambda path: [], Numbers, takes=lambda value: value == {"numbers"})
-    known = finding.formats() | {"numbers": form}
-    monkeypatch.setattr(finding, "formats", lambda: known)
-    return "numbers"
+    return known_numbers(monkeypatch)
 
 
 def test_files_in_natural_order(tmp_path: Path, npy: Path, array: Array) -> None:
     assert_holds(converted(npy, tmp_path / "out")[ITSELF], array)
     files = [npy / "part-10.npy", str(npy / "part-2.npy")]
     assert_holds(converted(files, tmp_path / "listed")[ITSELF], np.concatenate([array[100:], array[:100]]))
-
-
-def test_goes_on_from_every_block(tmp_path: Path, npy: Path, monkeypatch: pytest.MonkeyPatch, numbers: str) -> None:
-    small_parts(monkeypatch, 120)
-    assert resumes_everywhere(npy, tmp_path) == 20
-    begins_everywhere(npy)
-    assert resumes_everywhere({numbers}, tmp_path) == 8
-    begins_everywhere({numbers})
-
-
-def test_goes_on_when_the_streams_were_left_unequal(tmp_path: Path, numbers: str) -> None:
-    convert({numbers}, tmp_path / "whole")
-    for stream, extra in (("square", [1, 2, 3]), ("run", [np.zeros(3, np.uint8)])):
-        with pytest.raises(CutError):
-            convert({numbers}, tmp_path / "out", progress=cut_after(3))
-        # As a writer leaves them that is killed between two streams.
-        with MSDataset(tmp_path / ".out.converting" / "new") as ds, ds[stream] as one:
-            one.append(extra)
-        assert convert({numbers}, tmp_path / "out").resumed == 21
-        assert_same_stores(tmp_path / "whole", tmp_path / "out")
-        remove(tmp_path / "out")
-
-
-KILLED = """
-import sys
-import loaderx.converters.formats.npyfile as npy
-import time
-from loaderx.converters import convert
-npy.PART_BYTES = 1200
-convert(sys.argv[1], sys.argv[2], codec="raw", progress=lambda done, total: (print(done, flush=True), time.sleep(0.002)))
-"""
-
-
-@pytest.mark.timeout(300)
-def test_goes_on_after_kills(tmp_path: Path) -> None:
-    array = np.arange(120_000, dtype=np.int32).reshape(-1, 3)
-    np.save(tmp_path / "array.npy", array)
-    out, kills, rng = tmp_path / "out", 0, random.Random(0)
-    arguments = [sys.executable, "-c", KILLED, str(tmp_path / "array.npy"), str(out)]
-    while not out.exists():
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(rng.random() * 0.3)
-            child.kill()
-            kills += 1
-    assert kills > 1
-    assert same(stored(out)[ITSELF].records, array)
-
-
-def test_what_another_conversion_left(tmp_path: Path, npy: Path, array: Array, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_parts(monkeypatch, 120)
-
-    def cut() -> None:
-        with pytest.raises(CutError):
-            convert(npy, tmp_path / "out", progress=cut_after(2), restart=True)
-
-    cut()
-    with pytest.raises(ValueError, match="restart=True begins anew.*encodings"):
-        convert(npy, tmp_path / "out", codec="raw")
-    with pytest.raises(ValueError, match="restart=True begins anew.*files"):
-        convert(npy / "part-2.npy", tmp_path / "out")
-    assert convert(npy, tmp_path / "out", codec="raw", dry_run=True).resumed == 0
-    assert convert(npy, tmp_path / "out", codec="raw", restart=True).resumed == 0
-    assert same(stored(tmp_path / "out")[ITSELF].records, array)
-    remove(tmp_path / "out")
-    cut()
-    (tmp_path / ".out.converting" / "conversion.json").write_text("{")
-    with pytest.raises(ValueError, match="can't be read"):
-        convert(npy, tmp_path / "out")
-
-
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("calls", [1, 3])
-def test_another_conversion_at_work_is_left_alone(
-    tmp_path: Path, npy: Path, array: Array, monkeypatch: pytest.MonkeyPatch, restart: bool, calls: int
-) -> None:
-    """Before its first record, and after some."""
-    small_parts(monkeypatch, 120)
-    met: list[str] = []
-
-    def second(done: int, total: int | None) -> None:
-        if len(met) < calls:
-            for codec in ("zstd", "raw"):
-                with pytest.raises(
-                    StoreLockedError, match=r"\.out\.converting: another conversion to .*out is at work"
-                ):
-                    convert(npy, tmp_path / "out", restart=restart, codec=codec)
-            met.append(f"after {done}")
-
-    assert convert(npy, tmp_path / "out", progress=second).resumed == 0
-    assert len(met) == calls
-    assert same(stored(tmp_path / "out")[ITSELF].records, array)
-    assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == ["out"]
-
-
-TOGETHER = """
-import sys
-from loaderx.converters import convert
-try:
-    convert(sys.argv[1], sys.argv[2])
-except (FileExistsError, RuntimeError) as error:
-    assert "at work" in str(error) or "something already" in str(error), error
-"""
-
-
-def test_conversions_begun_together(tmp_path: Path) -> None:
-    np.savez(tmp_path / "two.npz", a=np.arange(1000), b=np.arange(1000.0))
-    for _ in range(4):
-        arguments = [sys.executable, "-c", TOGETHER, str(tmp_path / "two.npz"), str(tmp_path / "out")]
-        children = [subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-        said = [child.communicate()[1] for child in children]
-        assert [child.returncode for child in children] == [0, 0, 0], said
-        assert stored(tmp_path / "out")["b"].records[999] == 999
-        assert not (tmp_path / ".out.converting").exists()
-        remove(tmp_path / "out")
-
-
-def test_what_a_kill_leaves_before_anything_is_written(tmp_path: Path, npy: Path, array: Array) -> None:
-    """The directory, its lock, half of what it is there for; or all of that of a conversion which has ended."""
-    left = tmp_path / ".out.converting"
-    for names in ([], ["lock"], ["lock", "conversion.json.tmp"], ["lock", "conversion.json"]):
-        left.mkdir()
-        for name in names:
-            (left / name).write_text("{")
-        assert same(converted(npy, tmp_path / "out")[ITSELF].records, array)
-        remove(tmp_path / "out")
 
 
 def test_what_is_at_the_destination_stays(tmp_path: Path, npy: Path) -> None:
@@ -235,23 +57,6 @@ def test_what_is_at_the_destination_stays(tmp_path: Path, npy: Path) -> None:
     with pytest.raises(FileExistsError, match="something already"):
         convert(npy, tmp_path / "out", restart=True)
     assert (tmp_path / "out").read_text() == "mine"
-
-
-def test_a_source_that_changed(tmp_path: Path, npy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_parts(monkeypatch, 120)
-    with pytest.raises(CutError):
-        convert(npy, tmp_path / "out", progress=cut_after(2))
-    np.save(npy / "part-10.npy", np.zeros((100, 3), np.int32))
-    with pytest.raises(ValueError, match="files: was"):
-        convert(npy, tmp_path / "out")
-
-    def change(done: int, total: int | None) -> None:
-        np.save(tmp_path / "new.npy", np.zeros((100, 3), np.int32))
-        (tmp_path / "new.npy").rename(npy / "part-10.npy")
-
-    with pytest.raises(ZrecordError, match="changed while it was converted"):
-        convert(npy, tmp_path / "out", restart=True, progress=change)
-    assert not (tmp_path / "out").exists()
 
 
 def test_check_finds_a_difference(tmp_path: Path, npy: Path, numbers: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,21 +188,6 @@ def test_a_record_that_can_not_be_stored(tmp_path: Path, numbers: str, monkeypat
     assert notes is None or "record 14 of the source" in notes[0]
 
 
-def test_an_error_of_the_source(tmp_path: Path, numbers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = Numbers.block
-
-    def failing(self: Numbers, start: int, stop: int, names: Sequence[str]) -> Block:
-        if start == 28:
-            raise OSError(5, "the disk is broken", "disk")
-        return block(self, start, stop, names)
-
-    monkeypatch.setattr(Numbers, "block", failing)
-    with pytest.raises(OSError, match="the disk is broken"):
-        convert({numbers}, tmp_path / "out", workers=4)
-    monkeypatch.setattr(Numbers, "block", block)
-    assert convert({numbers}, tmp_path / "out").resumed == 28
-
-
 def test_a_source_without_records(tmp_path: Path, numbers: str) -> None:
     streams = converted({numbers}, tmp_path / "out", last=0)
     assert same(streams["square"].records, np.zeros(0, np.int64))
@@ -422,15 +212,6 @@ def test_progress_as_a_line(tmp_path: Path, numbers: str, check: bool, capsys: p
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "writing:   0 %"
     assert lines[-1] == ("comparing: 100 %" if check else "writing: 100 %")
-
-
-def test_what_is_refused_before_its_first_record_leaves_nothing(tmp_path: Path, numbers: str) -> None:
-    def refuse(done: int, total: int | None) -> None:
-        raise RuntimeError("no")
-
-    with pytest.raises(RuntimeError):
-        convert({numbers}, tmp_path / "out", progress=refuse)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_that_are_links(tmp_path: Path, npy: Path, array: Array) -> None:
@@ -471,3 +252,35 @@ def test_names_that_are_equal_numbers_have_an_order() -> None:
 def test_a_source_without_streams() -> None:
     with pytest.raises(ValueError, match="has no streams"):
         chosen([], None, {})
+
+
+@pytest.mark.parametrize(
+    ("codec", "said"),
+    [
+        (
+            "zstd_dict",
+            "'zstd_dict' needs a dictionary, which is trained on a store: convert to 'raw', then loaderx recode",
+        ),
+        ("a=raw,b=zstd_dict", "'zstd_dict' needs a dictionary"),
+        ("gzip", "expected one of raw, zstd, found 'gzip'"),
+        ("a=gzip", "expected one of raw, zstd, found 'gzip'"),
+        ("a=raw,b", "expected one of raw, zstd, found 'b'"),
+    ],
+)
+def test_codecs_that_the_command_does_not_have(
+    tmp_path: Path, npy: Path, codec: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["convert", str(npy), str(tmp_path / "out"), "--codec", codec])
+    assert said in capsys.readouterr().err
+
+
+def test_codecs_of_the_command(tmp_path: Path, npy: Path) -> None:
+    for number, codec in enumerate(("raw", "zstd")):
+        main(["convert", str(npy), str(tmp_path / f"out{number}"), "--codec", codec, "--quiet"])
+        with DenseDataset(tmp_path / f"out{number}") as ds:
+            assert ds.codec == codec
+    np.savez(tmp_path / "two.npz", a=np.arange(3), b=np.arange(3))
+    main(["convert", str(tmp_path / "two.npz"), str(tmp_path / "two"), "--codec", "a=raw,b=zstd", "--quiet"])
+    with MSDataset(tmp_path / "two") as streams:
+        assert {name: ds.codec for name, ds in streams.streams.items()} == {"a": "raw", "b": "zstd"}

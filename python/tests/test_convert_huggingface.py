@@ -13,6 +13,8 @@ from converting import (
     assert_holds,
     begins_everywhere,
     converted,
+    cut_early,
+    goes_on_with_itself_alone,
     needed,
     resumes_everywhere,
     small_parts,
@@ -81,6 +83,32 @@ def test_a_dataset_in_memory(memory: Path, monkeypatch: pytest.MonkeyPatch) -> N
     small_parts(monkeypatch, 60)
     begins_everywhere(some)
     assert resumes_everywhere(some.select_columns(["tokens", "label"]), memory) > 3
+
+
+def test_a_dataset_in_memory_that_is_another_one(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_parts(monkeypatch, 60)
+    number = list(range(30))
+    one = datasets.Dataset.from_dict({"x": number})
+    goes_on_with_itself_alone(lambda which: datasets.Dataset.from_dict({"x": [*number[:-1], which]}), memory)
+    goes_on_with_itself_alone(lambda which: one.select(number[::-1] if which else number), memory)
+    goes_on_with_itself_alone(lambda which: one.shuffle(seed=which), memory)
+
+
+def test_an_open_dataset_of_files(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_parts(monkeypatch, 60)
+    for which in range(2):
+        datasets.Dataset.from_dict({"x": [which, *range(29)]}).save_to_disk(str(memory / f"in{which}"))
+
+    def made(which: int) -> Any:
+        return datasets.load_from_disk(str(memory / f"in{which}"))
+
+    goes_on_with_itself_alone(made, memory)
+    cut_early(made(0), memory / "out")
+    # Its files become others, and what is written of how it was made stays.
+    (file,) = (memory / "in0").glob("*.arrow")
+    file.write_bytes((memory / "in1" / file.name).read_bytes())
+    with pytest.raises(ValueError, match="source: was"):
+        convert(made(0), memory / "out")
 
 
 def test_parquet_and_arrow_of_it(memory: Path) -> None:

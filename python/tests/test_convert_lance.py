@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from converting import (
     assert_holds,
     begins_everywhere,
     converted,
+    cut_early,
+    goes_on_with_itself_alone,
     needed,
     read_all,
     resumes_everywhere,
@@ -52,6 +55,30 @@ def test_versions_and_deletions(memory: Path) -> None:
     lance.write_dataset(pa.table({"x": np.arange(10, 20)}), str(memory / "in"), mode="append")
     pa_dataset(memory).delete("x % 3 = 0")
     assert_holds(converted(memory / "in", memory / "out")["x"], np.array([i for i in range(20) if i % 3]))
+
+
+def test_an_open_dataset_that_is_another_one(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset elsewhere, one that was written anew in the same place, and another version."""
+    small_parts(monkeypatch, 100)
+
+    def written(which: int, name: str) -> Any:
+        shutil.rmtree(memory / name, ignore_errors=True)
+        lance.write_dataset(pa.table({"x": np.arange(100) + which}), str(memory / name))
+
+    for which in range(2):
+        written(which, f"in{which}")
+    goes_on_with_itself_alone(lambda which: lance.dataset(str(memory / f"in{which}")), memory)
+    lance.dataset(str(memory / "in0")).update({"x": "x + 1"})
+    goes_on_with_itself_alone(lambda which: lance.dataset(str(memory / "in0"), version=1 + which), memory)
+    opened = lance.dataset(str(memory / "in0"))
+    cut_early(opened, memory / "out")
+    opened.update({"x": "x + 1"})
+    with pytest.raises(ValueError, match="source: was"):
+        convert(lance.dataset(str(memory / "in0")), memory / "out")
+    cut_early(lance.dataset(str(memory / "in1")), memory / "out", restart=True)
+    written(5, "in1")
+    with pytest.raises(ValueError, match="source: was"):
+        convert(lance.dataset(str(memory / "in1")), memory / "out")
 
 
 def test_damage(memory: Path) -> None:

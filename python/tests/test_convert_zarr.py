@@ -11,11 +11,16 @@ from converting import (
     assert_holds,
     begins_everywhere,
     converted,
+    cut_early,
+    goes_on_with_itself_alone,
     needed,
+    never_goes_on,
     read_all,
+    records_from,
     resumes_everywhere,
     selects,
     small_parts,
+    source_of,
     texts,
     writes_nothing,
 )
@@ -118,3 +123,61 @@ def test_words_of_the_writer_are_no_pickles(memory: Path, version: int) -> None:
     array = zarr.create_array(memory / "in.zarr", shape=(3,), dtype="i4", chunks=(2,), zarr_format=version, **words)
     array[:] = np.arange(3)
     assert_holds(converted(memory / "in.zarr", memory / "out")[""], np.arange(3, dtype=np.int32))
+
+
+def test_an_open_group_or_array_that_is_another_one(
+    memory: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_parts(monkeypatch, 100)
+
+    def write(store: Any, which: int) -> None:
+        group = zarr.open_group(store, mode="w", zarr_format=version)
+        for name in ("a", "b"):
+            group.create_array(name, data=np.arange(100) + which + (name == "b"), chunks=(5,))
+
+    for which in range(2):
+        write(str(memory / f"in{which}"), which)
+        with zarr.storage.ZipStore(str(memory / f"in{which}.zip"), mode="w") as store:
+            write(store, which)
+
+    def opened(which: int) -> Any:
+        return zarr.open_group(str(memory / f"in{which}"), mode="r")
+
+    def zipped(which: int) -> Any:
+        return zarr.open_group(zarr.storage.ZipStore(str(memory / f"in{which}.zip"), mode="r"), mode="r")
+
+    goes_on_with_itself_alone(opened, memory)
+    goes_on_with_itself_alone(lambda which: opened(which)["a"], memory)
+    goes_on_with_itself_alone(lambda which: opened(0)["b" if which else "a"], memory)
+    goes_on_with_itself_alone(zipped, memory)
+    cut_early(opened(0), memory / "out")
+    write(str(memory / "in0"), 1)
+    with pytest.raises(ValueError, match="source: was"):
+        convert(opened(0), memory / "out")
+
+
+def test_groups_of_which_nothing_is_known(memory: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as those in memory."""
+    small_parts(monkeypatch, 100)
+
+    def made(which: int) -> Any:
+        array = zarr.create_array({}, shape=(100,), dtype="i8", chunks=(5,), zarr_format=version)
+        array[:] = np.arange(100) + which
+        return array
+
+    never_goes_on(made, memory)
+
+
+def test_values_that_are_neither_text_nor_bytes(memory: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(str(memory / "in"), version, 10)
+
+    def wrong(self: Any, at: Any) -> Any:
+        return np.array(["text", b"bytes", 0, wrong_value], object)[at]
+
+    for wrong_value, found in ((None, "NoneType"), (7, "int"), ("\ud800", "str")):
+        with monkeypatch.context() as patch, source_of(memory / "in", only=["text"]) as source:
+            patch.setattr(zarr.Array, "__getitem__", wrong)
+            with pytest.raises(ValueError, match=rf"in: array 'text', record 3: expected text or bytes, found {found}"):
+                records_from(source, 0, ["text"])
+            wrong_value = "text"
+            assert [len(one) for one in records_from(source, 0, ["text"])["text"]] == [4, 5, 0, 4]

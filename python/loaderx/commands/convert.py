@@ -16,6 +16,9 @@ from loaderx.zrecord import CODECS
 
 INTERRUPTED = "interrupted; what was converted so far is kept, and the same command goes on from there"
 
+TRAINED = "zstd_dict"
+HERE = [name for name in CODECS if name != TRAINED]
+
 
 def add(commands: Commands) -> None:
     """Tell the parser."""
@@ -72,11 +75,15 @@ def pairs(text: str) -> dict[str, str]:
 
 def codec(text: str) -> str | dict[str, str]:
     """`raw` as it is; `image=raw` as {"image": "raw"}."""
-    if text in CODECS:
-        return text
-    if "=" not in text:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(CODECS)}, found {text!r}")
-    return pairs(text)
+    codecs = pairs(text) if "=" in text else {"": text}
+    if TRAINED in codecs.values():
+        raise argparse.ArgumentTypeError(
+            f"{TRAINED!r} needs a dictionary, which is trained on a store: convert to 'raw', then loaderx recode SRC DST --codec {TRAINED}"
+        )
+    for one in codecs.values():
+        if one not in CODECS:
+            raise argparse.ArgumentTypeError(f"expected one of {', '.join(HERE)}, found {one!r}")
+    return codecs if "=" in text else text
 
 
 def option(text: str) -> tuple[str, Any]:

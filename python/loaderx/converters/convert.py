@@ -12,6 +12,7 @@ from loaderx.converters import encoding, job
 from loaderx.converters.ahead import processors
 from loaderx.converters.conversion import Conversion
 from loaderx.converters.finding import found, opened
+from loaderx.converters.identity import read_once
 from loaderx.converters.running import Run
 from loaderx.converters.source import refused_by
 from loaderx.converters.writing import left_over, under_way
@@ -39,7 +40,8 @@ def convert(
 
     What the source is, it tells itself, by names and first bytes; `dry_run` says what would be done. It is read in parts of some MiB, by
     several threads ahead of what is written, whatever its size. `dst` appears when all is done. A conversion that fails, is interrupted
-    or killed leaves what it has written in `.DST.converting` beside it, and the same call goes on from there.
+    or killed leaves what it has written in `.DST.converting` beside it, and the same call goes on from there, unless nothing tells whether
+    the source is the same one (`docs/convert.md`).
 
     `docs/convert.md` says for each format what becomes of its data, which options there are, and what is refused.
 
@@ -69,7 +71,8 @@ def convert(
         FileNotFoundError: there is nothing at `src`.
         ImportError: the format needs a package that isn't installed; the message names it.
         TypeError, ValueError: nothing that can be converted, several formats that it may be, options that the format doesn't have,
-            values that no stream can hold (the message says which), or the remains of another conversion to `dst`.
+            values that no stream can hold (the message says which), the remains of another conversion to `dst`, or of one that may be
+            another one; `check` of a source that gives its records once.
         ZrecordError: source and store are not the same (`check`), the source was changed meanwhile, or another call writes to `dst`.
         OSError: the source can't be read, or the store not be written.
     """
@@ -77,6 +80,8 @@ def convert(
     threads = processors() if workers is None else integer(workers, "workers", minimum=1, maximum=1024)
     form, given = found(src, format)
     with closing(opened(form, given, options)) as source:
+        if check and read_once(source):
+            raise ValueError(f"check=True reads the source twice, and this {type(src).__name__} gives its records once")
         chosen = encoding.chosen(source.streams, streams, refused_by(source))
         encodings = encoding.of(chosen, codec, level, dict_bytes)
         description = job.described(form.name, source, chosen, encodings, options)

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from loaderx._core import read_small_file, replace_file
 from loaderx.converters.encoding import Chosen, Encoding
+from loaderx.converters.identity import identity_of
 from loaderx.converters.source import Source
 from loaderx.dataset.spelling import spelled
 from loaderx.zrecord import ZrecordError
 
 FILE = "conversion.json"
 VERSION = 1
+SOURCE = "source"
 
 
 def described(
     form: str, source: Source, chosen: Chosen, encodings: Mapping[str, Encoding], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The job as plain JSON. Two jobs that are equal write equal stores."""
+    """The job as plain JSON. Two jobs that are equal write equal stores, where their source is `known`."""
     return {
         "version": VERSION,
         "format": form,
-        "files": fingerprint(source.files),
+        key_of(source): identity_of(source),
         "length": source.records,
         "streams": [
             [
@@ -43,13 +45,14 @@ def described(
     }
 
 
-def fingerprint(files: Sequence[Path]) -> str:
-    """A digest of names, sizes and times of change."""
-    text = hashlib.sha256()
-    for file in files:
-        status = file.stat()
-        text.update(f"{file.absolute()}\0{status.st_size}\0{status.st_mtime_ns}\0".encode(errors="surrogateescape"))
-    return text.hexdigest()
+def key_of(source: Source) -> str:
+    """What the identity of a source is called."""
+    return "files" if source.files else SOURCE
+
+
+def known(description: Mapping[str, Any]) -> bool:
+    """Whether it says which source it is of."""
+    return description.get(SOURCE, "") is not None
 
 
 def digest(dictionary: bytes | None) -> str | None:
@@ -58,11 +61,10 @@ def digest(dictionary: bytes | None) -> str | None:
 
 
 def unchanged(description: Mapping[str, Any], source: Source) -> None:
-    """ZrecordError if a file of the source is another one than at the start."""
-    if fingerprint(source.files) != description["files"]:
-        raise ZrecordError(
-            f"{source.files[0]}: this file, or one of those with it, was changed while it was converted; convert it again"
-        )
+    """ZrecordError if the source is another one than at the start."""
+    if identity_of(source) != description[key_of(source)]:
+        what = f"{source.files[0]}: this file, or one of those with it," if source.files else "the source"
+        raise ZrecordError(f"{what} was changed while it was converted; convert it again")
 
 
 def write(directory: Path, description: Mapping[str, Any]) -> None:

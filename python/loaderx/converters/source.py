@@ -63,7 +63,11 @@ class Source(Protocol):
 
     @property
     def files(self) -> Sequence[Path]:
-        """The files that it reads; where one of them changes, a conversion doesn't go on. Empty for what is in memory."""
+        """The files that it reads; where one of them changes, a conversion doesn't go on. Empty for what is in memory.
+
+        A source in memory says by its attribute `identity` what it is known by (`identity.py`). Where it has none, or that is None, a
+        conversion that was cut never goes on: it could be with the records of another one.
+        """
 
     @property
     def records(self) -> int | None:

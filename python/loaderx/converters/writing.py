@@ -15,7 +15,7 @@ from loaderx.closing import Closing
 from loaderx.converters import job
 from loaderx.converters.encoding import Encoding
 from loaderx.converters.source import ITSELF, Block, StreamSpec
-from loaderx.copying.place import put_in_place, refuse_taken
+from loaderx.copying.place import parents, put_in_place, refuse_taken, shortened_apart
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.dataset.streams import KINDS, found
 from loaderx.zrecord import StoreLockedError, Zrecord, ZrecordError
@@ -27,14 +27,19 @@ LOCK = "lock"
 
 def directory_for(path: Path) -> Path:
     """Where a conversion to `path` is kept until it is complete: beside it, so that it is on the same disk."""
-    return path.absolute().parent / f".{path.name}.converting"
+    return path.absolute().parent / f".{shortened_apart(path.name)}.converting"
 
 
 def left_over(path: Path, description: Mapping[str, Any]) -> int:
-    """How many records a call that was cut has written, if it was of the same conversion. Nothing is changed."""
+    """How many records a call that was cut has written that this one goes on with. Nothing is changed."""
     directory = directory_for(path)
-    if not directory.exists() or job.differences(directory, description):
+    if not directory.exists() or not job.known(description) or job.differences(directory, description):
         return 0
+    return written_in(directory)
+
+
+def written_in(directory: Path) -> int:
+    """How many records of all streams a conversion has written there."""
     new = directory / NEW
     with suppress(OSError, ZrecordError):
         stores = [new] if Store.exists(new) else [new / name for name in found(new)]
@@ -66,7 +71,7 @@ def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iter
         try:
             yield directory / NEW
         except BaseException:
-            if not left_over(path, description):
+            if not written_in(directory):
                 shutil.rmtree(directory / NEW, ignore_errors=True)
             raise
         put_in_place(directory / NEW, path)
@@ -76,15 +81,16 @@ def under_way(path: Path, description: Mapping[str, Any], restart: bool) -> Iter
 def alone_in(directory: Path, path: Path) -> Iterator[None]:
     """Make `directory`, and let no other conversion work in it meanwhile. StoreLockedError if one does.
 
-    In the end it goes, unless something was written that is not moved away.
+    In the end it goes, unless something was written that is not moved away; where nothing is left, also parents that were made for it.
     """
-    descriptor = locked(directory, path)
-    try:
-        yield
-    finally:
-        if not (directory / NEW).exists():
-            shutil.rmtree(directory, ignore_errors=True)  # another one may make its lock file there just now
-        os.close(descriptor)
+    with parents(directory.parent):
+        descriptor = locked(directory, path)
+        try:
+            yield
+        finally:
+            if not (directory / NEW).exists():
+                shutil.rmtree(directory, ignore_errors=True)  # another one may make its lock file there just now
+            os.close(descriptor)
 
 
 def locked(directory: Path, path: Path) -> int:
@@ -120,6 +126,12 @@ def begin(directory: Path, path: Path, description: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{directory}: here is what was written when another conversion to {path} was cut; restart=True begins anew. "
             f"What differs: {'; '.join(others)}"
+        )
+    if not job.known(description):
+        raise ValueError(
+            f"{directory}: here are {written_in(directory)} records that were written when a conversion to {path} was cut. It can't go on: "
+            "nothing tells whether this source is the one that they are of, and still has all that it had. restart=True begins anew, with "
+            "a new reader where the source was one"
         )
 
 

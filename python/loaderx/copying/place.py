@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import tempfile
@@ -66,6 +67,12 @@ def shortened(name: str) -> str:
     while len(os.fsencode(name)) > LONGEST_NAME:
         name = name[:-1]
     return name
+
+
+def shortened_apart(name: str) -> str:
+    """As `shortened`, but no two names become the same."""
+    short = shortened(name)
+    return short if short == name else f"{short}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
 def refuse_taken(path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loaderx.converters.arrow.columns import columns_of
+from loaderx.converters.identity import Identity, unknown
 from loaderx.converters.source import PART_BYTES, Block, Part
 
 Read = Callable[[], Any]
@@ -34,9 +35,15 @@ class TableSource:
     """Pieces of one schema, one after another."""
 
     def __init__(
-        self, files: Sequence[Path], schema: Any, pieces: Sequence[Piece], nulls: str | Sequence[str], utc: bool
+        self,
+        files: Sequence[Path],
+        schema: Any,
+        pieces: Sequence[Piece],
+        nulls: str | Sequence[str],
+        utc: bool,
+        identity: Identity = unknown,
     ) -> None:
-        self.files = files
+        self.files, self.identity = files, identity
         self._pieces = pieces
         where = f"{files[0]}: " if files else ""
         with arrow_errors(where):

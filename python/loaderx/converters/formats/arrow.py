@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
+from loaderx.converters.arrow.identity import of_dataset, of_table
 from loaderx.converters.arrow.ipc import ipc_source
 from loaderx.converters.arrow.messages import CONTINUATION, FEATHER_1, FILE_MAGIC
-from loaderx.converters.arrow.tables import InMemory, Piece, Sequential, TableSource
+from loaderx.converters.arrow.scanning import batches_of
+from loaderx.converters.arrow.tables import InMemory, Sequential, TableSource
 from loaderx.converters.finding import with_suffix
 from loaderx.converters.source import Format
 
@@ -53,32 +57,36 @@ def source(given: Any, *, nulls: str | Sequence[str] = "refuse", utc: bool = Fal
     """Files, or an object of pyarrow."""
     if isinstance(given, list) and given and isinstance(given[0], Path):
         return ipc_source(given, nulls, utc)
-    return TableSource([], given.schema, [piece_of(given)], nulls, utc)
-
-
-def piece_of(given: Any) -> Piece:
-    """An object as one piece."""
     import pyarrow as pa
 
-    if isinstance(given, pa.RecordBatch):
-        return InMemory(pa.Table.from_batches([given]))
-    if isinstance(given, pa.Table):
-        return InMemory(given)
     if isinstance(given, pa.RecordBatchReader):
-        return Sequential(once(given))
-    return Sequential(lambda columns: given.scanner(columns=list(columns)).to_batches(), given.count_rows())
+        return Reader([], given.schema, [Sequential(once(given))], nulls, utc)
+    if isinstance(given, (pa.Table, pa.RecordBatch)):
+        table = given if isinstance(given, pa.Table) else pa.Table.from_batches([given])
+        return TableSource([], table.schema, [InMemory(table)], nulls, utc, cache(partial(of_table, table)))
+    piece = Sequential(partial(batches_of, given), given.count_rows())
+    return TableSource([], given.schema, [piece], nulls, utc, partial(of_dataset, given))
+
+
+class Reader(TableSource):
+    """The batches of a reader, which are gone once they were read."""
+
+    once = True
+
+
+READ: WeakSet[Any] = WeakSet()
+"""Readers that a conversion took batches from. What it took and didn't write is lost to the next one, which can't know of it else."""
 
 
 def once(reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
-    """The batches of a reader. ValueError for a second time: they are gone."""
-    used: list[bool] = []
+    """The batches of a reader. ValueError for a second time, also in another conversion: they are gone."""
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
-        if used:
+        if reader in READ:
             raise ValueError(
-                "a RecordBatchReader gives its batches once: it can't be read a second time for check=True"
+                "a RecordBatchReader gives its batches once, and a conversion has read some of this one; make the reader anew"
             )
-        used.append(True)
+        READ.add(reader)
         for batch in reader:
             yield batch.select(list(columns))
 

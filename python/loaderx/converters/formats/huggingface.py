@@ -10,6 +10,7 @@ from typing import Any
 
 from loaderx.converters.arrow.ipc import ipc_source
 from loaderx.converters.arrow.tables import Read, TableSource
+from loaderx.converters.identity import fingerprint
 from loaderx.converters.source import PART_BYTES, Format
 
 STATE = "state.json"
@@ -27,7 +28,17 @@ def source(given: Any, *, nulls: str | Sequence[str] = "refuse", utc: bool = Fal
         return ipc_source([file for state in given for file in files_of(state)], nulls, utc)
     if type(given).__name__ == "DatasetDict":
         raise ValueError(f"these are several datasets: convert one of them, such as dataset[{next(iter(given), '')!r}]")
-    return TableSource([], given.features.arrow_schema, [Rows(given)], nulls, utc)
+    return TableSource([], given.features.arrow_schema, [Rows(given)], nulls, utc, partial(identity, given))
+
+
+def identity(dataset: Any) -> str | None:
+    """The fingerprint that the package keeps of how it was made, with the files that hold it, which others may write meanwhile."""
+    made = getattr(dataset, "_fingerprint", None)
+    try:
+        files = fingerprint([Path(file["filename"]) for file in dataset.cache_files])
+    except OSError:
+        return None  # a file that is open, and gone
+    return made and f"{made}, {files}"
 
 
 def files_of(state: Path) -> list[Path]:

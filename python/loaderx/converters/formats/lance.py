@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -70,7 +71,16 @@ def source(given: Any, *, nulls: str | Sequence[str] = "refuse", utc: bool = Fal
             fragments = dataset.get_fragments()
         pieces += [Fragment(fragment, where) for fragment in fragments]
     schema = same_schema({where: dataset.schema for where, dataset in opened.items()})
-    return TableSource(files, schema, pieces, nulls, utc)
+    return TableSource(files, schema, pieces, nulls, utc, partial(identity, given))
+
+
+def identity(dataset: Any) -> str:
+    """Where an open dataset is, its version, and its files: their names are drawn at random, and no file is ever written twice."""
+    files = [
+        [[file.path for file in fragment.data_files()], fragment.deletion_file()]
+        for fragment in dataset.get_fragments()
+    ]
+    return f"{dataset.uri}, version {dataset.version}, {hashlib.sha256(repr(files).encode()).hexdigest()}"
 
 
 def finds(path: Path) -> list[Path]:

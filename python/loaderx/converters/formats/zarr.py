@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loaderx.converters.aligned import AlignedSource, Read
+from loaderx.converters.identity import Identity, fingerprint
 from loaderx.converters.source import TEXT, Array, Format, StreamSpec, Values
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.packed import Packed
@@ -27,7 +29,7 @@ class ZarrArray:
     sequential = False
 
     def __init__(self, array: Any, path: str, where: str) -> None:
-        self._array, self._where = array, where
+        self._array, self._where, self.path = array, where, array.path
         if array.ndim == 0:
             raise ValueError(f"{where}: expected an axis of records, found shape ()")
         described = array.metadata.to_dict()
@@ -55,9 +57,19 @@ class ZarrArray:
             values: Array = np.asarray(self._array[start:stop])
         if self.spec.kind == "dense":
             return values.astype(self.spec.dtype, copy=False)
-        records = [one.encode() if isinstance(one, str) else bytes(one) for one in values.tolist()]
+        records = [self._bytes(one, start + at) for at, one in enumerate(values.tolist())]
         offsets = np.concatenate([[0], np.cumsum([len(one) for one in records], dtype=np.int64)]).astype(np.int64)
         return Packed(np.frombuffer(b"".join(records), np.uint8), offsets, None)
+
+    def _bytes(self, one: Any, record: int) -> bytes:
+        try:
+            return one.encode() if isinstance(one, str) else bytes(memoryview(one))
+        except (TypeError, UnicodeError) as error:
+            if one == 0:
+                return b""  # the fill value of zarr 2 where nothing is written
+            raise ValueError(
+                f"{self._where}, record {record}: expected text or bytes, found {type(one).__name__}: {error}"
+            ) from error
 
 
 def checked(dtype: np.dtype[Any], where: str) -> np.dtype[Any]:
@@ -109,13 +121,34 @@ def source(given: Any, *, only: Sequence[str] | None = None) -> AlignedSource:
 
     refused: dict[str, str] = {}
     if not isinstance(given, list):
-        return AlignedSource([], [columns_of(given, "zarr", refused)], refused, only, lambda: None)
+        columns = columns_of(given, "zarr", refused)
+        return InMemory(partial(identity, given, [column.path for column in columns]), columns, refused, only)
     tables = []
     for mark in given:
         with zarr_errors(str(mark.parent)):
             opened = zarr.open(store=str(mark.parent), mode="r")
         tables.append(columns_of(opened, str(mark.parent), refused))
     return AlignedSource(given, tables, refused, only, lambda: None)
+
+
+class InMemory(AlignedSource):
+    """An array or group that is open."""
+
+    def __init__(
+        self, identity: Identity, columns: Sequence[ZarrArray], refused: dict[str, str], only: Sequence[str] | None
+    ) -> None:
+        super().__init__([], [columns], refused, only, lambda: None)
+        self.identity = identity
+
+
+def identity(opened: Any, arrays: Sequence[str]) -> str | None:
+    """Of what lies in a directory the files that describe it and its arrays; of a zip file that. None for other stores."""
+    store, kind = opened.store, type(opened.store).__name__
+    if kind == "LocalStore":
+        files = [mark for path in dict.fromkeys([opened.path, *arrays]) for mark in finds(store.root / path)]
+    else:
+        files = [Path(store.path)] if kind == "ZipStore" else []
+    return f"{opened.path!r}, {fingerprint(files)}" if files else None
 
 
 def finds(path: Path) -> list[Path]:
