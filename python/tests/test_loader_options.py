@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import time
@@ -14,8 +15,11 @@ import pytest
 from loaderx.dataloader import DataLoader
 from loaderx.dataloader.threads import Threads
 from loaderx.dataset import DenseDataset
+from loaderx.dataset.packed import listed
 from loaderx.utils import from_numpy
+from loaderx.zrecord import StaleStoreError
 from numbers_stream import Numbers, drawn, draws
+from streams import steps, unbroken
 
 
 def loader(**options: Any) -> DataLoader:
@@ -118,6 +122,14 @@ def same(batch: Any) -> Any:
     return batch
 
 
+RAN_OUT: list[Callable[[], Exception]] = [
+    MemoryError,
+    lambda: OSError(errno.EMFILE, "too many open files"),
+    lambda: OSError(errno.ENOMEM, "no memory"),
+    lambda: StaleStoreError("records were moved"),
+]
+
+
 class TestSkip:
     @pytest.mark.parametrize("workers", [1, 4])
     def test_failed_steps_are_passed_over_and_counted(self, workers: int) -> None:
@@ -144,6 +156,52 @@ class TestSkip:
                 next(skipping)
             with pytest.raises(KeyboardInterrupt):
                 next(skipping)
+
+    @pytest.mark.parametrize("make", RAN_OUT)
+    @pytest.mark.parametrize("batches", [0, 3])
+    def test_what_the_machine_ran_out_of_is_raised(self, make: Callable[[], Exception], batches: int) -> None:
+        """It is no fault of the step, which another run would have."""
+        fails = [iter([False] * batches + [True])]
+
+        def transform(batch: Any) -> Any:
+            if next(fails[0], False):
+                raise make()
+            return batch
+
+        with loader(num_workers=1, on_error="skip", transform=transform) as skipping:
+            run = draws(100, batches + 4, batch_size=4)
+            assert drawn(skipping, batches) == run[:batches]
+            with pytest.raises(type(make())):
+                next(skipping)
+            assert skipping.step == batches
+            assert skipping.stats().skipped == 0
+            skipping.seek(batches)
+            assert drawn(skipping, 4) == run[batches:]
+
+    def test_what_the_machine_ran_out_of_natively_is_raised(
+        self, streams: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Batches of the native pipeline get their arrays when they are handed over."""
+        attempts = itertools.count()
+
+        def made(*arguments: Any) -> Any:
+            if next(attempts) == 2:
+                raise MemoryError
+            return listed(*arguments)
+
+        monkeypatch.setattr("loaderx.dataloader.plan.listed", made)
+        with DataLoader(streams, batch_size=5, on_error="skip") as skipping:
+            assert steps(skipping, 2) == unbroken(2)
+            with pytest.raises(MemoryError):
+                next(skipping)
+            assert (skipping.step, skipping.stats().skipped) == (2, 0)
+            skipping.seek(2)
+            assert steps(skipping, 2) == unbroken(4)[2:]
+
+    def test_other_errors_of_the_system_are_skipped(self) -> None:
+        with loader(on_error="skip", transform=Flaky(1, 2, error=FileNotFoundError)) as skipping:
+            drawn(skipping, 20)
+            assert skipping.stats().skipped > 0
 
     def test_it_ends_when_nothing_works(self) -> None:
         failing = loader(on_error="skip", transform=Flaky(*range(100)))

@@ -54,6 +54,11 @@ def fail(error: Callable[[], BaseException]) -> Any:
     raise error()  # the user's line
 
 
+def exhaust() -> Any:
+    """More memory than there is; NumPy raises an error of its own type."""
+    return np.empty(1 << 60, np.uint8)
+
+
 def die(how: str) -> Any:
     if how == "exit":
         os._exit(3)

@@ -16,7 +16,7 @@ from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader import arguments
 from loaderx.dataloader.buckets import Buckets
-from loaderx.dataloader.errors import BatchTimeoutError, WorkerDiedError
+from loaderx.dataloader.errors import BatchTimeoutError
 from loaderx.dataloader.facts import Facts
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, Pipeline, PipelineStopped, WorkerType
@@ -89,7 +89,9 @@ class DataLoader(Facts, Closing):
         ordered: whether batches come in the order of the steps. False: as they are ready, each once; the state then lists the steps that
             were given out of turn, which is why it is for a world of one rank.
         on_error: "raise", or "skip" to pass over steps that raise an Exception, counted in `stats()`. Which they are is a function of
-            the steps alone. Each rank passes over its own. When a thousand steps fail one after another, that is raised.
+            the steps alone, so what is no fault of a step is raised all the same: MemoryError, no descriptor left, a worker process that
+            died or can't begin or hand over, data that changed. Each rank passes over its own. When a thousand steps fail one after
+            another, that is raised.
         prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
 
     Raises:
@@ -219,7 +221,7 @@ class DataLoader(Facts, Closing):
             if made.error is None:
                 self._pass(step)
                 return made
-            if not self._skips(made.error):
+            if not (self._skips_errors and made.fails_always):
                 return made
             self._counts.skipped += 1
             self._pass(step)
@@ -252,10 +254,6 @@ class DataLoader(Facts, Closing):
         self._position = self._position.past(step)
         if self._pipeline is not None:
             self._pipeline.release(step)
-
-    def _skips(self, error: BaseException) -> bool:
-        """Whether to pass over a step with this error. A worker that died says nothing about its step."""
-        return self._skips_errors and isinstance(error, Exception) and not isinstance(error, WorkerDiedError)
 
     def _running(self) -> Pipeline:
         if self._pipeline is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,12 +13,14 @@ from loaderx.dataloader.sources import Indices, Ragged, Sources, Stream, native,
 from loaderx.dataloader.transforms import Transform
 from loaderx.dataset.packed import Packed, assembled, listed
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.zrecord import ZrecordError
+from loaderx.zrecord import StaleStoreError, ZrecordError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+RAN_OUT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Of descriptors, and of memory."""
 SHOWN = 8
 """Records that a note on an error lists."""
 
@@ -29,6 +32,16 @@ class Made(NamedTuple):
     error: BaseException | None
     gather_seconds: float = 0.0
     transform_seconds: float = 0.0
+    of_step: bool = True
+    """Whether the error is of the step, as far as whoever made it knows, and not of what carries it out."""
+
+    @property
+    def fails_always(self) -> bool:
+        """Whether the step has an Exception that another run has, too: not one of a machine that ran out of something, or of a moment."""
+        error = self.error
+        if not self.of_step or not isinstance(error, Exception) or isinstance(error, (MemoryError, StaleStoreError)):
+            return False
+        return not isinstance(error, OSError) or error.errno not in RAN_OUT
 
 
 class Plan:
