@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import transforms
 from loaderx.dataloader import DataLoader
 from loaderx.dataloader.threads import Threads
 from loaderx.dataset import DenseDataset
@@ -20,6 +23,7 @@ from loaderx.utils import from_numpy
 from loaderx.zrecord import StaleStoreError
 from numbers_stream import Numbers, drawn, draws
 from streams import steps, unbroken
+from support import soon
 
 
 def loader(**options: Any) -> DataLoader:
@@ -310,6 +314,52 @@ class TestBounds:
                 next(bounded)
             time.sleep(0.5)
             assert len(made) == 32 + 2
+
+    @pytest.mark.parametrize("worker_type", ["thread", "process"])
+    @pytest.mark.parametrize("transformed", [False, True])
+    def test_bytes_bound_the_first_batches_too(
+        self, tmp_path: Path, processes: Any, worker_type: Any, transformed: bool
+    ) -> None:
+        """Beside a stream whose size is known stands one that nobody can know: batches of 800 KB, where 1 MiB is allowed."""
+        from_numpy(tmp_path / "label", np.arange(64), codec="raw")
+        made = tmp_path / "made"
+        made.mkdir()
+        leave = partial(transforms.leave, str(made))
+        with DenseDataset(tmp_path / "label", read_only=True) as label:
+            given = {"label": label, "text": transforms.Large(64, 100_000, None if transformed else str(made))}
+            options: dict[str, Any] = {"transform": leave} if transformed else {}
+            with DataLoader(given, batch_size=8, prefetch_bytes=1 << 20, worker_type=worker_type, **options) as bounded:
+                for given_to_me in (1, 2, 3):
+                    next(bounded)
+                    time.sleep(0.3)
+                    assert len(list(made.iterdir())) <= given_to_me + 1
+            with DataLoader(given, batch_size=8, worker_type=worker_type, **options) as free:
+                before = len(list(made.iterdir()))
+                next(free)
+                assert soon(lambda: len(list(made.iterdir())) == before + 1 + 4 + 4)
+
+    @pytest.mark.parametrize("workers", [1, 4])
+    def test_nothing_is_begun_beside_a_batch_of_unknown_size(self, workers: int) -> None:
+        at_work, most = [0], [0]
+        lock = threading.Lock()
+
+        def transform(batch: dict[str, Any]) -> dict[str, Any]:
+            with lock:
+                at_work[0] += 1
+                most[0] = max(most[0], at_work[0])
+            time.sleep(0.2)
+            with lock:
+                at_work[0] -= 1
+            if batch["n"].tolist() in run[:2]:
+                raise ValueError  # says nothing of the size
+            return batch
+
+        run = draws(100, 8, batch_size=4)
+        with loader(transform=transform, num_workers=workers, prefetch_bytes=1 << 30, on_error="skip") as bounded:
+            assert drawn(bounded, 1) == run[2:3]
+            assert most[0] == 1
+            assert drawn(bounded, 5) == run[3:]
+            assert most[0] == workers
 
     @pytest.mark.parametrize("name", ["prefetch_bytes", "prefetch_size", "num_workers"])
     def test_zero_is_refused(self, name: str) -> None:

@@ -33,6 +33,8 @@ from loaderx.dataset import MSDataset
 
 MOST_SKIPPED = 1000
 """Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
+MEMORY = 1 << 30
+"""Bytes that batches made ahead may take where nothing is said."""
 MOST_AHEAD = 1 << 16
 """Workers, and batches made ahead: numbers above are mistakes."""
 
@@ -92,7 +94,9 @@ class DataLoader(Facts, Closing):
             the steps alone, so what is no fault of a step is raised all the same: MemoryError, no descriptor left, a worker process that
             died or can't begin or hand over, data that changed. Each rank passes over its own. When a thousand steps fail one after
             another, that is raised.
-        prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
+        prefetch_bytes: the most memory that batches made ahead may take, each taken to be as large as the largest so far; one always may.
+            Where the size of the first can't be known before (ragged streams, streams of yours, a transform), nothing is begun beside it.
+            None: 1 GiB, and each worker begins at once.
 
     Raises:
         TypeError: an argument of another type.
@@ -124,14 +128,15 @@ class DataLoader(Facts, Closing):
         start_method: str | None = None,
         ordered: bool = True,
         on_error: Literal["raise", "skip"] = "raise",
-        prefetch_bytes: int = 1 << 30,
+        prefetch_bytes: int | None = None,
     ) -> None:
         self._options = Options(
             integer(num_workers, "num_workers", minimum=1, maximum=MOST_AHEAD),
             integer(prefetch_size, "prefetch_size", minimum=1, maximum=MOST_AHEAD),
-            integer(prefetch_bytes, "prefetch_bytes", minimum=1),
+            MEMORY if prefetch_bytes is None else integer(prefetch_bytes, "prefetch_bytes", minimum=1),
             arguments.choice(worker_type, "worker_type", ("thread", "process")),
             arguments.start_method(start_method),
+            prefetch_bytes is not None,
         )
         self._timeout = arguments.timeout(timeout)
         self._ordered = arguments.flag(ordered, "ordered")

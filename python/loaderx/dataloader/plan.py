@@ -60,10 +60,13 @@ class Plan:
         """The native part of a step."""
 
     @property
-    def expected_bytes(self) -> int:
-        """The most bytes of a batch before its transform, as far as they are known: those of dense stores."""
-        count = self.selection.local_batch_size
-        return sum(count * row_bytes(self.sources.of(name)[0]) for name in self.sources.names)
+    def expected_bytes(self) -> int | None:
+        """The most bytes of a batch, where that is known before one is made: all streams are dense, and nothing else becomes of them."""
+        rows = [row_bytes(self.sources.of(name)[0]) for name in self.sources.names]
+        known = [size for size in rows if size is not None]
+        if len(known) < len(rows) or not self.transform.is_identity:
+            return None
+        return self.selection.local_batch_size * sum(known)
 
     def make(self, step: int) -> Made:
         """For workers: what comes of `step`. Raises nothing: whatever it is, it is the consumer's."""

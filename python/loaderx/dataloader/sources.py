@@ -147,9 +147,10 @@ def native(streams: list[Stream]) -> list[Rows | Store] | None:
     return readers
 
 
-def row_bytes(stream: Stream) -> int:
-    """The bytes of each record, 0 where they are not known."""
-    return stream.dtype.itemsize * math.prod(stream.item_shape) if isinstance(stream, DenseDataset) else 0
+def row_bytes(stream: Stream) -> int | None:
+    """The bytes of each record, None where they are not known."""
+    # A subclass may read in a way of its own.
+    return stream.dtype.itemsize * math.prod(stream.item_shape) if type(stream) is DenseDataset else None
 
 
 def read(streams: list[Stream], ragged: Ragged, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
