@@ -253,6 +253,48 @@ def test_close_wakes_a_consumer_that_waits(ds: DenseDataset) -> None:
     go_on.set()
 
 
+class Racing(DataLoader):
+    """Is closed right behind the n-th look at what `close()` changes: another thread might do that at any time."""
+
+    looks = -1
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name in ("_pipeline", "_failure", "_closed", "_finalizer", "_stop", "_as_raised") and self.looks >= 0:
+            self.looks -= 1
+            if self.looks < 0:
+                self.close()
+        return value
+
+
+@pytest.mark.parametrize("how", ["native", "threads", "failing", "skipping"])
+def test_close_at_any_moment_of_next(ds: DenseDataset, how: str) -> None:
+    def fail(batch: Any) -> Any:
+        raise ValueError("mine")
+
+    options: dict[str, Any] = {"native": {}, "threads": {"transform": same}}.get(how, {"transform": fail})
+    skips: Any = "skip" if how == "skipping" else "raise"
+    for looks in itertools.count():
+        loader = Racing({"x": ds}, 1, 8, 1, on_error=skips, **options)
+        loader.looks = looks
+        ends: list[str] = []
+        for _ in range(2):
+            try:
+                ends.append(type(next(loader)).__name__)
+            except (StopIteration, ValueError, RuntimeError) as error:
+                ends.append(f"{type(error).__name__}: {error}")
+        expected = {
+            "failing": ["ValueError: mine"],
+            "skipping": ["RuntimeError: step 1000: the last 1000 steps failed, and none is skipped any more"],
+        }.get(how, ["dict"])
+        assert set(ends) <= {"StopIteration: ", *expected}
+        if loader.looks >= 0 or looks > 60:
+            assert looks > 4
+            loader.close()
+            break
+        assert list(loader) == []
+
+
 def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
 
