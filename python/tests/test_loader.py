@@ -204,6 +204,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"transform": None}, TypeError, "transform: expected a callable, found None"),
     ({"timeout": 0}, ValueError, "timeout: expected more than 0 and at most"),
     ({"timeout": float("inf")}, ValueError, "timeout: expected more than 0 and at most"),
+    ({"timeout": 10**400}, ValueError, "timeout: expected more than 0 and at most"),
     ({"timeout": "1"}, TypeError, "timeout: expected seconds or None"),
 ]
 

@@ -117,12 +117,18 @@ class Plan:
         """The error, with a note of where it happened."""
         if stream is None and gathered.stream is not None:
             stream = list(self._native)[gathered.stream]
-        indices = gathered.indices
-        shown = ", ".join(map(str, indices[:SHOWN].tolist()))
-        more = "" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)"
         where = "" if stream is None else f", in stream {stream!r}"
-        add_note(error, f"at step {gathered.step} of the DataLoader{where}, records [{shown}{more}]")
+        add_note(error, f"at step {gathered.step} of the DataLoader{where}, records [{self._shown(gathered)}]")
         return error
+
+    def _shown(self, gathered: _core.Made) -> str:
+        """The first records of a step; of which data set each is, where there are several."""
+        indices = gathered.indices
+        shown = [str(index) for index in indices[:SHOWN].tolist()]
+        if gathered.sources is not None:
+            labels = [self.sources.labels[number] for number in gathered.sources[:SHOWN].tolist()]
+            shown = [f"{index} of {label!r}" for index, label in zip(shown, labels, strict=True)]
+        return ", ".join(shown) + ("" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)")
 
     def _value(self, name: str, value: Any, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
         """The part of a batch that is called `name`; `value` is what the native gather gave, None if it has no such stream."""
