@@ -115,7 +115,7 @@ def test_a_step_that_takes_long_is_no_reason_for_good() -> None:
     machine.begin(1)
     machine.rest(10)
     assert machine.turns.width == 4
-    machine.rest(10)
+    machine.now += 10
     machine.run(8)
     assert machine.turns._longest >= 10
     machine.run(2 * SETTLED * 4 + 200)
