@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
-from support import GENEROUS, run_python, soon
+from support import GENEROUS, interrupted_soon, run_python, soon
 
 
 @pytest.fixture(scope="session")
@@ -323,11 +322,31 @@ def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset, kind: dict[str, Any
 def test_ctrl_c_while_waiting(ds: DenseDataset) -> None:
     go_on = threading.Event()
     with DataLoader({"x": ds}, batch_size=8, transform=lambda batch: go_on.wait() and batch) as loader:
-        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
             next(loader)
         go_on.set()
         assert next(loader)["x"].shape == (8, 64)
+        assert loader.step == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("sigint")
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_ctrl_c_while_waiting_for_native_threads(tmp_path: Path, timeout: float | None) -> None:
+    """They wait for seconds until two streams are of one moment again."""
+    for name in ("a", "b"):
+        from_numpy(tmp_path / name, np.arange(100), codec="raw")
+    with (
+        DenseDataset(tmp_path / "a") as a,
+        DenseDataset(tmp_path / "b") as b,
+        DataLoader({"a": a, "b": b}, batch_size=8, indices=range(90), timeout=timeout) as loader,
+    ):
+        a.delete([3])
+        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
+            next(loader)
+        b.delete([3])
+        batch = next(loader)
+        assert np.array_equal(batch["a"], batch["b"])
         assert loader.step == 1
 
 

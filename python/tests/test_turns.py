@@ -53,7 +53,7 @@ class Machine:
             self.begin(self.turns.width if at_most is None else min(at_most, self.turns.width))
             if len(self.left) < at_least:
                 self.stalls += 1
-                self.rest(PATIENCE[0])
+                self.rest(20 * PATIENCE[0])
                 self.begin(self.turns.width)
             each = self.speed(len(self.left)) / len(self.left)
             first, begun = min(self.left)

@@ -45,6 +45,17 @@ def plain(batch: Any) -> Any:
     return batch
 
 
+def noisy(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Adds random numbers, and takes a time so that workers overtake one another."""
+    time.sleep(rng.random() / 5000)
+    return batch | {"noise": rng.random(3)}
+
+
+def marked(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Adds two random numbers that JSON has."""
+    return {"index": batch["index"], "noise": rng.integers(0, 2**32, 2)}
+
+
 def at(bad: list[int], then: Callable[[], Any], batch: Any) -> Any:
     """Does something else at one batch."""
     return then() if batch["index"].tolist() == bad else batch

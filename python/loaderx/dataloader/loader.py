@@ -53,7 +53,8 @@ class DataLoader(Facts, Closing):
     gather for themselves, at most `num_workers + prefetch_size` begun or ready.
 
     Arrays are writable, C-contiguous and the consumer's own. Those of dense streams, and the values of packed ones, begin at multiples of
-    64 bytes.
+    64 bytes. The records in a list are views, one after another in one array; so is all that worker processes give, in shared memory
+    (`owndata` is False then, and `resize` fails).
 
     An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
     the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
@@ -69,7 +70,7 @@ class DataLoader(Facts, Closing):
 
     Args:
         streams: name -> dataset, all of one length; or an MSDataset; or a `Mixture` of several such. Anything with `__len__` and
-            `__getitems__` is a stream.
+            `__getitems__` (uint64 indices, shape (n,) -> n records) is a stream; several threads call it at once.
         num_workers: threads or processes, at least 1. Each makes whole batches.
         batch_size: records a step, of all ranks together, at least 1. None: 256, or what `buckets` say.
         prefetch_size: batches made ahead, at least 1.
