@@ -96,7 +96,8 @@ def whole_run(root: Path, choice: str, options: dict[str, Any], count: int) -> l
     with MSDataset(root, read_only=True) as ds:
         streams: Any = Mixture({"a": ds, "b": ds}, {"a": 2, "b": 1}) if choice == "mixture" else ds
         if choice == "buckets":
-            options["buckets"] = Buckets(ds.streams["token"], tokens=16, multiple_of=2)
+            lengths: Any = ds.streams["token"]
+            options["buckets"] = Buckets(lengths, tokens=16, multiple_of=2)
         with DataLoader(streams, **options) as loader:
             return [batch["index"].tolist() for batch in loader.take(count)]
 

@@ -53,8 +53,8 @@ class DataLoader(Facts, Closing):
     gather for themselves, at most `num_workers + prefetch_size` begun or ready.
 
     Arrays are writable, C-contiguous and the consumer's own. Those of dense streams, and the values of packed ones, begin at multiples of
-    64 bytes. The records in a list are views, one after another in one array; so is all that worker processes give, in shared memory
-    (`owndata` is False then, and `resize` fails).
+    64 bytes. Those of ragged streams are views (the records in a list lie one after another in one array), and so is all that worker
+    processes give, in shared memory: `owndata` is False then, and a `resize` to another size fails.
 
     An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
     the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
