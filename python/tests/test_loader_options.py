@@ -326,7 +326,10 @@ class TestBounds:
         made.mkdir()
         leave = partial(transforms.leave, str(made))
         with DenseDataset(tmp_path / "label", read_only=True) as label:
-            given = {"label": label, "text": transforms.Large(64, 100_000, None if transformed else str(made))}
+            given: dict[str, Any] = {
+                "label": label,
+                "text": transforms.Large(64, 100_000, None if transformed else str(made)),
+            }
             options: dict[str, Any] = {"transform": leave} if transformed else {}
             with DataLoader(given, batch_size=8, prefetch_bytes=1 << 20, worker_type=worker_type, **options) as bounded:
                 for given_to_me in (1, 2, 3):
