@@ -27,8 +27,7 @@ def integer(value: object, name: str, *, minimum: int = 0, maximum: int = U64_MA
 
 def uint64_array(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint64]:
     """Non-negative integers as a C-contiguous 1-D uint64 array. TypeError for another type, ValueError for the rest."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name}: a masked array, whose mask would be ignored; fill it first (array.filled(...))")
+    refuse_masked(values, name)
     array = np.asarray(values)
     if array.ndim > 1:
         raise ValueError(f"{name}: expected one dimension, found shape {array.shape}")
@@ -39,6 +38,12 @@ def uint64_array(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint64]:
     if array.dtype.kind == "i" and array.min() < 0:
         raise ValueError(f"{name}: expected numbers of at least 0, found {array.min()}")
     return np.ascontiguousarray(array, np.uint64).reshape(-1)
+
+
+def refuse_masked(values: object, name: str) -> None:
+    """TypeError for a masked array: what is taken of it is what lies under the mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array, whose mask would be ignored; fill it first (array.filled(...))")
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +36,25 @@ def soon(condition: Callable[[], Any], seconds: float = GENEROUS) -> bool:
             return False
         time.sleep(0.002)
     return True
+
+
+@contextlib.contextmanager
+def interrupted_soon(within: float = 2.0) -> Iterator[None]:
+    """What is done in it gets a Ctrl-C, and has to be over within so many seconds (a quiet machine takes a tenth)."""
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.3, interrupt)
+    timer.start()
+    try:
+        yield
+        assert sent, "it was over before"
+        assert time.monotonic() - sent[0] < within
+    finally:
+        timer.cancel()
 
 
 def contents(directory: Path, but: str = "") -> dict[str, str]:

@@ -235,6 +235,7 @@ def test_lengths_of_a_ragged_dataset_are_its_items(tmp_path: Path) -> None:
         ({"tokens": 9, "lengths": [0.5]}, TypeError, "lengths: expected integers, found dtype float64"),
         ({"tokens": 9, "lengths": []}, ValueError, "lengths: expected one for each record, found none"),
         ({"tokens": 9, "lengths": [[1]]}, ValueError, "lengths: expected one dimension"),
+        ({"tokens": 9, "growth": "1.5"}, TypeError, "growth: expected a number, found '1.5'"),
         ({"tokens": 9, "growth": 1}, ValueError, "growth: expected at least 1.01, found 1"),
         ({"tokens": 9, "growth": float("nan")}, ValueError, "growth: expected at least 1.01, found nan"),
         ({"tokens": 9, "growth": "2x"}, TypeError, "growth: expected a number, found '2x'"),

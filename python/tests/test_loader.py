@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loaderx.dataloader import DataLoader
+from loaderx.dataloader import DataLoader, Mixture
 from loaderx.dataset import DenseDataset, MSDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_numpy
@@ -72,6 +72,31 @@ def test_anything_with_records_is_a_stream() -> None:
 
     with DataLoader({"square": Squares()}, batch_size=5) as loader:
         assert [b["square"].tolist() for b in itertools.islice(loader, 4)] == [[i * i for i in b] for b in unbroken(4)]
+
+
+class Odd:
+    """A stream with an attribute that our datasets have, too."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitems__(self, index: Array) -> Any:
+        return index * index
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_attributes_of_a_users_stream_are_its_own(streams: Any, mixed: bool) -> None:
+    """A cache, and a wrapper around a dataset of ours; neither says anything about records that were moved."""
+    given: Any = {"cache": Odd({}), "wrapper": Odd(streams["index"])}
+    given = Mixture({"a": given, "b": given}) if mixed else given
+    with DataLoader(given, batch_size=5) as loader:
+        state = loader.state_dict()
+        assert state["fingerprint"]["generation"] == [0, 0] * (1 + mixed)
+        loader.load_state_dict(state)
+        assert next(loader)["cache"].shape == (5,)
 
 
 def test_transform_makes_the_batch(streams: Any) -> None:
@@ -154,8 +179,12 @@ def test_close_within_the_loop(streams: Any) -> None:
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"streams": {}}, ValueError, "streams: expected at least one stream, found none"),
     ({"streams": []}, TypeError, "streams: expected a mapping of names to datasets, found list"),
-    ({"streams": {"x": 5}}, TypeError, "streams: 'x': expected a dataset, found int"),
-    ({"streams": {"x": np.zeros(9)}}, TypeError, "streams: 'x': expected a dataset, found ndarray"),
+    (
+        {"streams": {"x": 5}},
+        TypeError,
+        "^streams: 'x': expected a dataset, or what has __len__ and __getitems__, found int$",
+    ),
+    ({"streams": {"x": np.zeros(9)}}, TypeError, "found ndarray; from_numpy makes a store of an array"),
     ({"batch_size": 0}, ValueError, "batch_size: expected at least 1, found 0"),
     ({"batch_size": -3}, ValueError, "batch_size: expected at least 1, found -3"),
     ({"batch_size": 2.0}, TypeError, "batch_size: expected an integer, found 2.0"),
@@ -175,6 +204,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"transform": None}, TypeError, "transform: expected a callable, found None"),
     ({"timeout": 0}, ValueError, "timeout: expected more than 0 and at most"),
     ({"timeout": float("inf")}, ValueError, "timeout: expected more than 0 and at most"),
+    ({"timeout": 10**400}, ValueError, "timeout: expected more than 0 and at most"),
     ({"timeout": "1"}, TypeError, "timeout: expected seconds or None"),
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
-from support import GENEROUS, run_python, soon
+from support import GENEROUS, interrupted_soon, run_python, soon
 
 
 @pytest.fixture(scope="session")
@@ -253,6 +252,48 @@ def test_close_wakes_a_consumer_that_waits(ds: DenseDataset) -> None:
     go_on.set()
 
 
+class Racing(DataLoader):
+    """Is closed right behind the n-th look at what `close()` changes: another thread might do that at any time."""
+
+    looks = -1
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name in ("_pipeline", "_failure", "_closed", "_finalizer", "_stop", "_as_raised") and self.looks >= 0:
+            self.looks -= 1
+            if self.looks < 0:
+                self.close()
+        return value
+
+
+@pytest.mark.parametrize("how", ["native", "threads", "failing", "skipping"])
+def test_close_at_any_moment_of_next(ds: DenseDataset, how: str) -> None:
+    def fail(batch: Any) -> Any:
+        raise ValueError("mine")
+
+    options: dict[str, Any] = {"native": {}, "threads": {"transform": same}}.get(how, {"transform": fail})
+    skips: Any = "skip" if how == "skipping" else "raise"
+    for looks in itertools.count():
+        loader = Racing({"x": ds}, 1, 8, 1, on_error=skips, **options)
+        loader.looks = looks
+        ends: list[str] = []
+        for _ in range(2):
+            try:
+                ends.append(type(next(loader)).__name__)
+            except (StopIteration, ValueError, RuntimeError) as error:
+                ends.append(f"{type(error).__name__}: {error}")
+        expected = {
+            "failing": ["ValueError: mine"],
+            "skipping": ["RuntimeError: step 1000: the last 1000 steps failed, and none is skipped any more"],
+        }.get(how, ["dict"])
+        assert set(ends) <= {"StopIteration: ", *expected}
+        if loader.looks >= 0 or looks > 60:
+            assert looks > 4
+            loader.close()
+            break
+        assert list(loader) == []
+
+
 def test_a_thread_that_does_not_start(ds: DenseDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
 
@@ -281,11 +322,31 @@ def test_at_exit_every_pipeline_is_stopped(ds: DenseDataset, kind: dict[str, Any
 def test_ctrl_c_while_waiting(ds: DenseDataset) -> None:
     go_on = threading.Event()
     with DataLoader({"x": ds}, batch_size=8, transform=lambda batch: go_on.wait() and batch) as loader:
-        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
             next(loader)
         go_on.set()
         assert next(loader)["x"].shape == (8, 64)
+        assert loader.step == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("sigint")
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_ctrl_c_while_waiting_for_native_threads(tmp_path: Path, timeout: float | None) -> None:
+    """They wait for seconds until two streams are of one moment again."""
+    for name in ("a", "b"):
+        from_numpy(tmp_path / name, np.arange(100), codec="raw")
+    with (
+        DenseDataset(tmp_path / "a") as a,
+        DenseDataset(tmp_path / "b") as b,
+        DataLoader({"a": a, "b": b}, batch_size=8, indices=range(90), timeout=timeout) as loader,
+    ):
+        a.delete([3])
+        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
+            next(loader)
+        b.delete([3])
+        batch = next(loader)
+        assert np.array_equal(batch["a"], batch["b"])
         assert loader.step == 1
 
 

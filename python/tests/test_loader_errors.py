@@ -139,6 +139,46 @@ def test_timeout(streams: Any) -> None:
         assert found == unbroken(1)
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_timeout_says_from_which_step_on(streams: Any, ordered: bool) -> None:
+    go_on = threading.Event()
+    bad = unbroken(2)[1]
+
+    def transform(batch: Any) -> Any:
+        return batch if batch["index"].tolist() != bad or go_on.wait() else None
+
+    with DataLoader(streams, 1, 5, transform=transform, timeout=0.5, ordered=ordered) as loader:
+        assert steps(loader, 1) == unbroken(1)
+        where = "step 1" if ordered else "from step 1 on"
+        with pytest.raises(TimeoutError, match=rf"^{where}: no batch within 0\.5 s$"):
+            next(loader)
+        go_on.set()
+
+
+def test_a_timeout_bounds_the_wait_for_other_threads(streams: Any) -> None:
+    """Not each after the other: all threads are late at the same time."""
+    go_on = threading.Event()
+    errors: list[BaseException] = []
+
+    def consume() -> None:
+        try:
+            next(loader)
+        except BaseException as error:
+            errors.append(error)
+
+    with DataLoader(streams, 1, 5, transform=lambda batch: go_on.wait(), timeout=1) as loader:
+        threads = [threading.Thread(target=consume) for _ in range(30)]
+        started = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert time.monotonic() - started < 15
+        assert [str(error) for error in errors] == ["step 0: no batch within 1.0 s"] * 30
+        go_on.set()
+        assert next(loader) is True  # nobody has the lock
+
+
 def first_or_nothing(loader: DataLoader) -> Iterator[list[int]]:
     try:
         yield next(loader)["index"].tolist()

@@ -63,7 +63,9 @@ def alarms(error: type[BaseException]) -> Iterator[Callable[[], object]]:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DeadlineError, SystemExit])
-@pytest.mark.parametrize("options", [{}, {"transform": same}, {"on_error": "skip"}, {"ordered": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"transform": same}, {"on_error": "skip"}, {"ordered": False}, {"timeout": 60}]
+)
 def test_interrupts_lose_no_batch(ragged: Any, error: type[BaseException], options: dict[str, Any]) -> None:
     """Whatever was raised at whichever moment: the state is where the consumer is, and the loader goes on there."""
     sampler = Sampler(COUNT, BATCH, 2)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import transforms
 from loaderx.dataloader import DataLoader
 from loaderx.dataloader.threads import Threads
 from loaderx.dataset import DenseDataset
+from loaderx.dataset.packed import listed
 from loaderx.utils import from_numpy
+from loaderx.zrecord import StaleStoreError
 from numbers_stream import Numbers, drawn, draws
+from streams import steps, unbroken
+from support import soon
 
 
 def loader(**options: Any) -> DataLoader:
@@ -118,6 +126,14 @@ def same(batch: Any) -> Any:
     return batch
 
 
+RAN_OUT: list[Callable[[], Exception]] = [
+    MemoryError,
+    lambda: OSError(errno.EMFILE, "too many open files"),
+    lambda: OSError(errno.ENOMEM, "no memory"),
+    lambda: StaleStoreError("records were moved"),
+]
+
+
 class TestSkip:
     @pytest.mark.parametrize("workers", [1, 4])
     def test_failed_steps_are_passed_over_and_counted(self, workers: int) -> None:
@@ -144,6 +160,52 @@ class TestSkip:
                 next(skipping)
             with pytest.raises(KeyboardInterrupt):
                 next(skipping)
+
+    @pytest.mark.parametrize("make", RAN_OUT)
+    @pytest.mark.parametrize("batches", [0, 3])
+    def test_what_the_machine_ran_out_of_is_raised(self, make: Callable[[], Exception], batches: int) -> None:
+        """It is no fault of the step, which another run would have."""
+        fails = [iter([False] * batches + [True])]
+
+        def transform(batch: Any) -> Any:
+            if next(fails[0], False):
+                raise make()
+            return batch
+
+        with loader(num_workers=1, on_error="skip", transform=transform) as skipping:
+            run = draws(100, batches + 4, batch_size=4)
+            assert drawn(skipping, batches) == run[:batches]
+            with pytest.raises(type(make())):
+                next(skipping)
+            assert skipping.step == batches
+            assert skipping.stats().skipped == 0
+            skipping.seek(batches)
+            assert drawn(skipping, 4) == run[batches:]
+
+    def test_what_the_machine_ran_out_of_natively_is_raised(
+        self, streams: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Batches of the native pipeline get their arrays when they are handed over."""
+        attempts = itertools.count()
+
+        def made(*arguments: Any) -> Any:
+            if next(attempts) == 2:
+                raise MemoryError
+            return listed(*arguments)
+
+        monkeypatch.setattr("loaderx.dataloader.plan.listed", made)
+        with DataLoader(streams, batch_size=5, on_error="skip") as skipping:
+            assert steps(skipping, 2) == unbroken(2)
+            with pytest.raises(MemoryError):
+                next(skipping)
+            assert (skipping.step, skipping.stats().skipped) == (2, 0)
+            skipping.seek(2)
+            assert steps(skipping, 2) == unbroken(4)[2:]
+
+    def test_other_errors_of_the_system_are_skipped(self) -> None:
+        with loader(on_error="skip", transform=Flaky(1, 2, error=FileNotFoundError)) as skipping:
+            drawn(skipping, 20)
+            assert skipping.stats().skipped > 0
 
     def test_it_ends_when_nothing_works(self) -> None:
         failing = loader(on_error="skip", transform=Flaky(*range(100)))
@@ -252,6 +314,55 @@ class TestBounds:
                 next(bounded)
             time.sleep(0.5)
             assert len(made) == 32 + 2
+
+    @pytest.mark.parametrize("worker_type", ["thread", "process"])
+    @pytest.mark.parametrize("transformed", [False, True])
+    def test_bytes_bound_the_first_batches_too(
+        self, tmp_path: Path, processes: Any, worker_type: Any, transformed: bool
+    ) -> None:
+        """Beside a stream whose size is known stands one that nobody can know: batches of 800 KB, where 1 MiB is allowed."""
+        from_numpy(tmp_path / "label", np.arange(64), codec="raw")
+        made = tmp_path / "made"
+        made.mkdir()
+        leave = partial(transforms.leave, str(made))
+        with DenseDataset(tmp_path / "label", read_only=True) as label:
+            given: dict[str, Any] = {
+                "label": label,
+                "text": transforms.Large(64, 100_000, None if transformed else str(made)),
+            }
+            options: dict[str, Any] = {"transform": leave} if transformed else {}
+            with DataLoader(given, batch_size=8, prefetch_bytes=1 << 20, worker_type=worker_type, **options) as bounded:
+                for given_to_me in (1, 2, 3):
+                    next(bounded)
+                    time.sleep(0.3)
+                    assert len(list(made.iterdir())) <= given_to_me + 1
+            with DataLoader(given, batch_size=8, worker_type=worker_type, **options) as free:
+                before = len(list(made.iterdir()))
+                next(free)
+                assert soon(lambda: len(list(made.iterdir())) == before + 1 + 4 + 4)
+
+    @pytest.mark.parametrize("workers", [1, 4])
+    def test_nothing_is_begun_beside_a_batch_of_unknown_size(self, workers: int) -> None:
+        at_work, most = [0], [0]
+        lock = threading.Lock()
+
+        def transform(batch: dict[str, Any]) -> dict[str, Any]:
+            with lock:
+                at_work[0] += 1
+                most[0] = max(most[0], at_work[0])
+            time.sleep(0.2)
+            with lock:
+                at_work[0] -= 1
+            if batch["n"].tolist() in run[:2]:
+                raise ValueError  # says nothing of the size
+            return batch
+
+        run = draws(100, 8, batch_size=4)
+        with loader(transform=transform, num_workers=workers, prefetch_bytes=1 << 30, on_error="skip") as bounded:
+            assert drawn(bounded, 1) == run[2:3]
+            assert most[0] == 1
+            assert drawn(bounded, 5) == run[3:]
+            assert most[0] == workers
 
     @pytest.mark.parametrize("name", ["prefetch_bytes", "prefetch_size", "num_workers"])
     def test_zero_is_refused(self, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -214,12 +215,49 @@ def test_a_state_is_of_its_mixture() -> None:
         (lambda: mixed([1, 1], [1]), ValueError, r"weights: expected a weight for each of .*missing: \['1'\]"),
         (lambda: mixed([1], [1], schedule={1: {"x": 1}}), ValueError, r"schedule: step 1: .*unknown: \['x'\]"),
         (lambda: mixed([1], [1], schedule={-1: {"0": 1}}), ValueError, "schedule: step: expected at least 0, found -1"),
+        (
+            lambda: mixed([1], [1], indices=[1, 2]),
+            TypeError,
+            "indices: expected a mapping of names to records, found list",
+        ),
+        (lambda: mixed([1], [1], indices=[]), TypeError, "indices: expected a mapping of names to records, found list"),
+        (lambda: mixed([1], [1], exact="no"), TypeError, "exact: expected True or False, found 'no'"),
+        (lambda: mixed([1, 1], [1, True]), TypeError, "weights: '1': expected a number, found True"),
+        (lambda: mixed([1, 1], [1, "3"]), TypeError, "weights: '1': expected a number, found '3'"),  # type: ignore[list-item]
+        (
+            lambda: mixed([1, 1], [1, 10**400]),
+            ValueError,
+            "weights: '1': expected a finite number of at least 0, found inf",
+        ),
+        (lambda: mixed([1], [1], schedule={1: {"0": False}}), TypeError, "schedule: step 1: '0': expected a number"),
         (lambda: mixed([1], [1], indices={"x": [0]}), ValueError, "indices: expected names of"),
     ],
 )
 def test_mixtures_that_are_refused(make: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def test_weights_of_every_kind_of_number() -> None:
+    mixture = mixed([9, 9, 9], [np.float32(1), np.int64(2), Fraction(1, 2)])  # type: ignore[list-item]
+    assert mixture.weights == {"0": 1.0, "1": 2.0, "2": 0.5}
+
+
+def test_an_error_says_of_which_data_set_the_records_are() -> None:
+    def fail(batch: Any) -> Any:
+        raise ValueError("mine")
+
+    with (
+        DataLoader(mixed([50, 40], [3, 1]), 1, 9, transform=fail) as loader,
+        pytest.raises(ValueError, match="mine") as caught,
+    ):
+        next(loader)
+    records = run(mixed([50, 40], [3, 1]), 1, batch_size=9)[0]
+    shown = ", ".join(f"{record % FAR} of '{record // FAR}'" for record in records[:8])
+    if hasattr(caught.value, "__notes__"):
+        assert caught.value.__notes__ == [f"at step 0 of the DataLoader, records [{shown}, ... (9 in all)]"]
+    with DataLoader(mixed([50], [3]), 1, 2, transform=fail) as loader, pytest.raises(ValueError, match="mine"):
+        next(loader)  # an only data set needs no name
 
 
 def test_data_sets_that_do_not_fit_together(stores: dict[str, dict[str, Any]], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataloader.processes import Processes, starting
 from streams import unbroken
-from support import GENEROUS, run_python, soon
+from support import GENEROUS, interrupted_soon, run_python, soon
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors over sockets"),
@@ -179,8 +179,7 @@ def test_at_exit_every_pipeline_is_stopped(streams: Any) -> None:
 def test_ctrl_c_while_waiting(streams: Any, tmp_path: Path) -> None:
     transform = partial(transforms.wait_for, str(tmp_path / "go"))
     with DataLoader(streams, 2, 5, transform=transform, worker_type="process") as loader:
-        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
             next(loader)
         (tmp_path / "go").touch()
         assert next(loader)["index"].tolist() == unbroken(1)[0]

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import transforms
 from loaderx.dataloader import DataLoader, WorkerDiedError, WorkerError
+from loaderx.dataloader.processes.channel import Message
+from loaderx.dataloader.processes.leases import Leases
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptRecordError
@@ -151,6 +153,60 @@ def test_streams_that_are_gone(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").rename(tmp_path / "ds")
         loader.seek(0)
         assert steps(loader, 2) == unbroken(2)
+
+
+@pytest.mark.parametrize(
+    "transform", [transforms.fails(BAD, MemoryError), partial(transforms.at, BAD, transforms.exhaust)]
+)
+def test_memory_that_ran_out_is_not_skipped(streams: Any, transform: Any) -> None:
+    with process_loader(streams, transform, on_error="skip") as loader:
+        assert steps(loader, 3) == unbroken(3)
+        with pytest.raises(MemoryError):
+            next(loader)
+        assert (loader.step, loader.stats().skipped) == (3, 0)
+
+
+def test_other_errors_of_a_worker_are_skipped(streams: Any) -> None:
+    with process_loader(streams, transforms.fails(BAD, OSError, 2, "No such file"), on_error="skip") as loader:
+        assert steps(loader, 5) == unbroken(3) + unbroken(6)[4:]
+        assert loader.stats().skipped == 1
+
+
+@pytest.mark.parametrize("fault", ["no descriptor was left", "cannot map"])
+def test_a_result_that_is_not_handed_over_is_not_skipped(
+    streams: Any, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The step is as good as any; in another run it would come."""
+    learn = Leases.learn
+
+    def fail_at(leases: Leases, message: Message, descriptor: int | None) -> None:
+        if message.step == 1 and descriptor is not None:
+            os.close(descriptor)
+            if fault == "cannot map":
+                raise PermissionError(1, fault)
+            descriptor = None
+        learn(leases, message, descriptor)
+
+    monkeypatch.setattr(Leases, "learn", fail_at)
+    with process_loader(streams, transforms.plain, on_error="skip") as loader:
+        assert steps(loader, 1) == unbroken(1)
+        with pytest.raises(OSError, match=fault):
+            next(loader)
+        assert (loader.step, loader.stats().skipped) == (1, 0)
+        monkeypatch.undo()
+        loader.seek(1)
+        assert steps(loader, 4) == unbroken(5)[1:]
+
+
+def test_a_worker_that_cannot_open_the_streams_is_not_skipped(tmp_path: Path) -> None:
+    """It would fail at each of its steps, which the others' steps would hide."""
+    from_numpy(tmp_path / "ds", np.arange(COUNT))
+    loader_of = partial(process_loader, transform=transforms.plain, on_error="skip")
+    with DenseDataset(tmp_path / "ds") as ds, loader_of({"index": ds}) as loader:
+        (tmp_path / "ds").rename(tmp_path / "elsewhere")
+        with pytest.raises(FileNotFoundError, match="the pickled dataset is gone"):
+            next(loader)
+        assert (loader.step, loader.stats().skipped) == (0, 0)
 
 
 DEATHS = [

@@ -54,6 +54,19 @@ def test_the_same_batches_as_threads(streams: Any, workers: int, prefetch: int, 
         assert digest(by_processes, 40) == digest(by_threads, 40)
 
 
+@pytest.mark.parametrize("worker_type", ["thread", "process"])
+def test_whose_memory_arrays_have(streams: Any, worker_type: Any) -> None:
+    """As the documentation says: dense ones of threads their own; others are views, which can be written and not resized."""
+    with DataLoader(streams, 1, 5, worker_type=worker_type) as loader:
+        batch = next(loader)
+    assert batch["image"].flags.owndata == (worker_type == "thread")
+    views = [batch["token"][0], batch["image"]] if worker_type == "process" else batch["token"][:1]
+    for array in views:
+        assert array.flags.writeable
+        with pytest.raises(ValueError, match="does not own its data"):
+            array.resize((array.size + 1,))
+
+
 def test_resuming(streams: Any) -> None:
     with DataLoader(streams, 2, 5, worker_type="process") as loader:
         assert steps(loader, 7) == unbroken(7)

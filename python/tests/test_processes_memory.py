@@ -209,6 +209,7 @@ def test_memory_that_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
             value = unpacked(leases.hold(message), message.tail, message.length)
             if step == 0:
                 assert isinstance(value, Failure)
+                assert not value.of_step
                 error = restored(value, step)
                 assert isinstance(error, OSError)
                 assert error.errno == errno.ENOMEM

@@ -5,102 +5,142 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from loaderx.dataloader import DataLoader
+import transforms
+from loaderx.dataloader import Buckets, DataLoader, Mixture
 from loaderx.dataloader.transforms import generator
 from loaderx.dataset import MSDataset
 from loaderx.sampler import Sampler
 from streams import COUNT
 
 RUN = """
-import json, os, sys
-import numpy as np
+import json, multiprocessing, os, sys
+import transforms
 from loaderx import Buckets, DataLoader, MSDataset, Mixture
 
-root, options, state_file, log = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4]
-mixed = options.pop("mixed")
-last = options.pop("last")
-streams = MSDataset(root)
-if mixed:
-    streams = Mixture({"a": streams, "b": MSDataset(root)}, {"a": 2, "b": 1})
-if options.pop("bucketed", False):
-    options["buckets"] = Buckets(streams.streams["token"], tokens=16, multiple_of=2)
+root, state_file, choice, options, worlds, last = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
 
-def noisy(batch, rng):
-    return batch | {"noise": rng.integers(0, 2**32, len(batch["index"]))}
+def opened():
+    streams = MSDataset(root, read_only=True)
+    if choice == "mixture":
+        return Mixture({"a": streams, "b": MSDataset(root, read_only=True)}, {"a": 2, "b": 1}), {}
+    if choice == "buckets":
+        return streams, {"buckets": Buckets(streams.streams["token"], tokens=16, multiple_of=2)}
+    return streams, {}
 
-with DataLoader(streams, transform=noisy, **options) as loader:
+if __name__ == "__main__":
+    multiprocessing.set_forkserver_preload(["transforms", "loaderx.dataloader"])
+    streams, more = opened()
+    ranks = [{"rank": rank, "world_size": worlds, "uneven": True} for rank in range(worlds)]
+    loaders = [DataLoader(streams, transform=transforms.marked, **options, **more, **rank) for rank in ranks]
     if os.path.exists(state_file):
         with open(state_file) as file:
-            loader.load_state_dict(json.load(file))
-    with open(log, "a") as lines:
-        while loader.step < last:
-            step, batch = loader.step, next(loader)
-            lines.write(json.dumps([step, batch["index"].tolist(), batch["noise"].tolist()]) + "\\n")
-            lines.flush()
-            with open(state_file + ".new", "w") as file:
-                json.dump(loader.state_dict(), file)
-            os.replace(state_file + ".new", state_file)
+            state = json.load(file)
+        for loader in loaders:
+            loader.load_state_dict(state)
+    while last is None or loaders[0].step < last:
+        step = loaders[0].step
+        parts = [next(loader) for loader in loaders]
+        print(json.dumps([step, [part["index"].tolist() for part in parts], [part["noise"].tolist() for part in parts]]), flush=True)
+        with open(state_file + ".new", "w") as file:
+            json.dump(loaders[step % worlds].state_dict(), file)  # whichever rank saves it
+        os.replace(state_file + ".new", state_file)
 """
 
 KILLS = 4
+NO_PROCESSES = pytest.mark.skipif(sys.platform == "win32", reason="descriptors over sockets")
 
-MATRIX: list[dict[str, Any]] = [
-    {"num_workers": 1, "batch_size": 5, "mode": 2, "mixed": False},
-    {"num_workers": 4, "batch_size": 7, "mode": 1, "mixed": False, "prefetch_size": 9},
-    {"num_workers": 3, "batch_size": 4, "mode": 0, "mixed": True, "rank": 1, "world_size": 2},
-    {"num_workers": 2, "batch_size": 6, "mode": 2, "mixed": True},
-    {"num_workers": 2, "bucketed": True, "mixed": False, "rank": 1, "world_size": 2},
-]
+CHOICES = ["all", "indices", "weights", "mixture", "buckets"]
+"""What is drawn from, each with interrupts of its own: twenty in all."""
 
 
-def start(root: Path, options: dict[str, Any], folder: Path) -> subprocess.Popen[bytes]:
-    arguments = [str(root), json.dumps(options), str(folder / "state"), str(folder / "log")]
-    return subprocess.Popen([sys.executable, "-c", RUN, *arguments])
+def drawn_options(rng: np.random.Generator, choice: str) -> dict[str, Any]:
+    """A configuration, in terms that JSON has."""
+    options: dict[str, Any] = {
+        "num_workers": int(rng.integers(1, 4)),
+        "prefetch_size": int(rng.integers(1, 10)),
+        "mode": int(rng.integers(3)),
+        "seed": int(rng.integers(2**63)),
+    }
+    if choice == "buckets":
+        return options | {"mode": int(rng.choice([0, 2]))}
+    options["batch_size"] = int(rng.integers(1, 13))
+    if choice == "indices":
+        options["indices"] = rng.integers(-COUNT, COUNT, 15).tolist()
+    if choice == "weights":
+        options |= {"weights": rng.integers(0, 4, COUNT).tolist(), "mode": 1}
+    return options
+
+
+def life(root: Path, state: Path, choice: str, options: dict[str, Any], world: int, last: int | None) -> Any:
+    """A process that goes on where the state is, with all ranks of a world."""
+    told = [json.dumps(what) for what in (choice, options, world, last)]
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(root), str(state), *told],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent,
+    )
+
+
+def whole_run(root: Path, choice: str, options: dict[str, Any], count: int) -> list[list[int]]:
+    """The records of each step, without an interrupt, a transform and other ranks."""
+    options = options | {"num_workers": 1, "prefetch_size": 1, "worker_type": "thread"}
+    with MSDataset(root, read_only=True) as ds:
+        streams: Any = Mixture({"a": ds, "b": ds}, {"a": 2, "b": 1}) if choice == "mixture" else ds
+        if choice == "buckets":
+            lengths: Any = ds.streams["token"]
+            options["buckets"] = Buckets(lengths, tokens=16, multiple_of=2)
+        with DataLoader(streams, **options) as loader:
+            return [batch["index"].tolist() for batch in loader.take(count)]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("options", MATRIX, ids=range(len(MATRIX)))
-def test_killed_runs_add_up_to_the_unbroken_one(stream_root: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(MATRIX.index(options))
-    last = 1500
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
-    broken.mkdir()
-    assert start(stream_root, options | {"last": last}, whole).wait(120) == 0
-    log = broken / "log"
-    kills = 0
-    while True:
-        run = start(stream_root, options | {"last": last}, broken)
-        # Somewhere in what is left, if it is not over by then.
-        done = log.stat().st_size if log.exists() else 0
-        enough = done + rng.integers(1, (whole / "log").stat().st_size // 4)
-        while run.poll() is None and kills < KILLS and not (log.exists() and log.stat().st_size >= enough):
-            time.sleep(0.001)
-        if run.poll() is not None or kills == KILLS:
-            assert run.wait(120) == 0
-            break
-        run.kill()
-        run.wait()
-        kills += 1
-    assert kills >= 2
-    expected = {}
-    for line in (whole / "log").read_text().splitlines():
-        step, *batch = json.loads(line)
-        expected[step] = batch
-    assert sorted(expected) == list(range(last))
-    found: dict[int, Any] = {}
-    for line in (broken / "log").read_text().splitlines():
-        step, *batch = json.loads(line)
-        assert found.setdefault(step, batch) == batch
-    assert found == expected
+@pytest.mark.parametrize("number", range(len(CHOICES)))
+def test_killed_runs_add_up_to_the_unbroken_one(stream_root: Path, tmp_path: Path, number: int) -> None:
+    """Killed at random steps, each time going on in another world, by threads or by processes."""
+    rng, choice = np.random.default_rng(number), CHOICES[number]
+    options = drawn_options(rng, choice)
+    state = tmp_path / "state"
+    found: dict[int, list[int]] = {}
+    for kill in range(KILLS + 1):
+        by_processes = bool(rng.random() < 0.4) and sys.platform != "win32"
+        options["worker_type"] = "process" if by_processes else "thread"
+        world = int(rng.integers(1, 3 if by_processes else 6))
+        last = None if kill < KILLS else max(found) + 20
+        before = max(found, default=-1)
+        with life(stream_root, state, choice, options, world, last) as run:
+            for line in itertools.islice(run.stdout, None if last else int(rng.integers(1, 150))):
+                enter(found, line, options["seed"], world)
+            if last is None:
+                assert run.poll() is None
+                run.kill()
+            # What it said before it died counts: its consumer has that.
+            for line in run.stdout:
+                if line.endswith("\n"):
+                    enter(found, line, options["seed"], world)
+        assert run.returncode == (-signal.SIGKILL if last is None else 0)
+        assert max(found) > before
+    assert sorted(found) == list(range(len(found)))
+    assert list(map(found.get, range(len(found)))) == whole_run(stream_root, choice, options, len(found))
+
+
+def enter(found: dict[int, list[int]], line: str, seed: int, world: int) -> None:
+    """A step as all ranks of a world have it. Where it comes again it is the same, and so are its random numbers."""
+    step, parts, noise = json.loads(line)
+    batch = list(itertools.chain(*parts))
+    assert found.setdefault(step, batch) == batch
+    assert len(parts) == world
+    places = [len(batch) * rank // world for rank in range(world + 1)]
+    assert [len(part) for part in parts] == [after - before for before, after in itertools.pairwise(places)]
+    assert noise == [generator(seed, step, place).integers(0, 2**32, 2).tolist() for place in places[:-1]]
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
@@ -152,19 +192,29 @@ def digest(loader: DataLoader, count: int) -> str:
     return sha.hexdigest()
 
 
-def doubled(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    time.sleep(rng.random() / 5000)  # so that threads overtake one another
-    return batch | {"noise": rng.random(3)}
-
-
-@pytest.mark.parametrize("transform", [None, doubled])
-def test_a_thousand_batches_are_the_same_however_they_are_made(streams: Any, transform: Any) -> None:
+@pytest.mark.parametrize(
+    ("worker_type", "transform", "mode"),
+    [
+        ("thread", None, Sampler.Mode.CYCLIC),
+        ("thread", None, Sampler.Mode.IID),
+        ("thread", transforms.noisy, Sampler.Mode.CYCLIC),
+        ("thread", transforms.noisy, Sampler.Mode.IID),
+        pytest.param("process", None, Sampler.Mode.CYCLIC, marks=NO_PROCESSES),
+        pytest.param("process", transforms.noisy, Sampler.Mode.IID, marks=NO_PROCESSES),
+    ],
+)
+def test_a_thousand_batches_are_the_same_however_they_are_made(
+    streams: Any, processes: Any, worker_type: Any, transform: Any, mode: int
+) -> None:
+    """SHA-256 of all that is in them, beside records that are read one batch after the other."""
     options = {} if transform is None else {"transform": transform}
     expected = hashlib.sha256()
+    sampler = Sampler(COUNT, 5, mode)
     for step in range(1000):
-        indices = Sampler(COUNT, 5, 2).batch_at(step)
+        indices = sampler.batch_at(step)
         batch = {name: stream[indices] for name, stream in streams.items()}
         update(expected, batch if transform is None else transform(batch, rng=generator(42, step, 0)))
-    for workers, prefetch in itertools.product((1, 3, 16), (1, 8)):
-        with DataLoader(streams, workers, 5, prefetch, **options) as loader:
-            assert digest(loader, 1000) == expected.hexdigest()
+    every = itertools.product((1, 3, 16), (1, 8))
+    for workers, prefetch in every if worker_type == "thread" else [(1, 8), (3, 1), (16, 8)]:
+        with DataLoader(streams, workers, 5, prefetch, mode, worker_type=worker_type, **options) as loader:
+            assert digest(loader, 1000) == expected.hexdigest(), (workers, prefetch)

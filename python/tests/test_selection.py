@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loaderx.dataloader import DataLoader
+from loaderx.dataloader import Buckets, DataLoader, Mixture
 from loaderx.dataset import DenseDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_numpy
@@ -65,12 +65,31 @@ def test_a_split_of_a_store_in_every_form(tmp_path: Path) -> None:
         ({"weights": np.full(100, -1.0)}, ValueError, "weight"),
         ({"weights": np.zeros(100)}, ValueError, "weight"),
         ({"weights": ["a"] * 100}, TypeError, "weights: expected numbers, found dtype"),
+        ({"weights": np.ma.masked_equal(np.arange(100), 3)}, TypeError, "weights: a masked array, whose mask"),
+        ({"indices": np.ma.masked_equal(np.arange(100), 3)}, TypeError, "indices: a masked array, whose mask"),
+        ({"indices": np.ma.masked_equal(np.arange(100) > 9, True)}, TypeError, "indices: a masked array, whose mask"),
         ({"weights": np.ones(100), "mode": 2}, ValueError, "mode: expected .*IID.* or None with weights, found 2"),
     ],
 )
 def test_choices_that_are_refused(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         DataLoader({"n": Numbers(100)}, **{"batch_size": 2, **arguments})
+
+
+def test_masked_indices_are_refused_wherever_they_go(tmp_path: Path) -> None:
+    masked = np.ma.masked_equal(np.arange(10), 3)
+    from_numpy(tmp_path / "ds", np.arange(10))
+    with (
+        DenseDataset(tmp_path / "ds") as ds,
+        pytest.raises(TypeError, match="index: a masked array, whose mask would be ignored"),
+    ):
+        ds[masked]
+    with pytest.raises(TypeError, match="indices: a masked array"):
+        Buckets(np.arange(10), tokens=100, indices=masked)
+    with pytest.raises(TypeError, match="indices: 'a': a masked array"):
+        DataLoader(Mixture({"a": {"n": Numbers(10)}}, indices={"a": masked}), batch_size=2)
+    with pytest.raises(TypeError, match="bounds: expected a list of integers"):
+        Buckets(np.arange(10), tokens=100, bounds=masked[1:])
 
 
 def test_weights_are_kept_and_zero_is_never_drawn() -> None:

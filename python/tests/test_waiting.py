@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from loaderx.dataloader.errors import BatchTimeoutError
 from loaderx.dataloader.pipeline import Options
@@ -57,3 +58,34 @@ def test_steps_out_of_turn_that_are_passed_over_count_too() -> None:
     noted.wait_in_vain(0)
     assert noted.begun == list(range(WINDOW + 2))
     assert noted._outstanding == WINDOW
+
+
+class Opaque:
+    """Has a size that can't be asked for."""
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError("no size")
+
+
+@pytest.mark.parametrize(
+    ("is_bound", "expected", "first"), [(True, None, 1), (False, None, 3), (True, 10, 4), (False, 10, 4)]
+)
+def test_how_many_may_be_begun_before_a_batch_was_seen(is_bound: bool, expected: int | None, first: int) -> None:
+    """Memory for four batches of ten bytes."""
+    window = Window(Options(3, 9, 40, "thread", None, is_bound), 40, expected)
+    assert window.size == first
+    window.saw({"x": b"", "y": np.zeros(5, np.uint8)})
+    assert window.size == (4 if expected else 8)
+    window.saw([np.zeros(20, np.uint8)])
+    assert window.size == 2
+    window.saw(np.zeros(100, np.uint8))
+    assert window.size == 1
+    window.saw(np.zeros(1, np.uint8))
+    assert window.size == 1
+
+
+def test_a_batch_without_a_size_takes_none() -> None:
+    window = Window(Options(3, 9, 40, "thread", None, True), 40)
+    window.saw(Opaque())
+    assert window.size == 12

@@ -45,6 +45,17 @@ def plain(batch: Any) -> Any:
     return batch
 
 
+def noisy(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Adds random numbers, and takes a time so that workers overtake one another."""
+    time.sleep(rng.random() / 5000)
+    return batch | {"noise": rng.random(3)}
+
+
+def marked(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Adds two random numbers that JSON has."""
+    return {"index": batch["index"], "noise": rng.integers(0, 2**32, 2)}
+
+
 def at(bad: list[int], then: Callable[[], Any], batch: Any) -> Any:
     """Does something else at one batch."""
     return then() if batch["index"].tolist() == bad else batch
@@ -52,6 +63,11 @@ def at(bad: list[int], then: Callable[[], Any], batch: Any) -> Any:
 
 def fail(error: Callable[[], BaseException]) -> Any:
     raise error()  # the user's line
+
+
+def exhaust() -> Any:
+    """More memory than there is; NumPy raises an error of its own type."""
+    return np.empty(1 << 60, np.uint8)
 
 
 def die(how: str) -> Any:
@@ -175,6 +191,21 @@ def shapes(batch: Any) -> Any:
         "buffer": bytearray(b"y" * 10),
         "nested": [({"deep": [index + 1]}, None, ...), "text", 3, 2.5, True],
     }
+
+
+class Large:
+    """A stream of long records that no store has. Reading a batch leaves a file, where there is a directory."""
+
+    def __init__(self, length: int, size: int, directory: str | None) -> None:
+        self.length, self.size, self.directory = length, size, directory
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitems__(self, indices: Any) -> Any:
+        if self.directory is not None:
+            leave(self.directory, None)
+        return [np.zeros(self.size, np.uint8) for _ in indices]
 
 
 def leave(directory: str, batch: Any) -> Any:

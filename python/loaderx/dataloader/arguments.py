@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import numbers
 import threading
@@ -37,13 +38,21 @@ def flag(value: object, what: str) -> bool:
     return bool(value)
 
 
+def real(value: Any, what: str, expected: str = "a number") -> float:
+    """A number as a float, infinity where it is too large for one. TypeError for the rest, a bool and text too."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{what}: expected {expected}, found {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def timeout(seconds: Any) -> float | None:
     """Seconds, or None. TypeError and ValueError for the rest."""
     if seconds is None:
         return None
-    if isinstance(seconds, (bool, np.bool_)) or not isinstance(seconds, numbers.Real):
-        raise TypeError(f"timeout: expected seconds or None, found {seconds!r}")
-    number = float(seconds)
+    number = real(seconds, "timeout", "seconds or None")
     if not 0 < number <= threading.TIMEOUT_MAX:
         raise ValueError(
             f"timeout: expected more than 0 and at most {threading.TIMEOUT_MAX:.0f} seconds, found {seconds}"

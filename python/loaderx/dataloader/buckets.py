@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx import _core
-from loaderx.arguments import U64_MAX, integer, uint64_array
+from loaderx.arguments import U64_MAX, integer, refuse_masked, uint64_array
 from loaderx.dataloader import arguments
 from loaderx.dataloader.cutting import MOST_BOUNDS, bounds_of, by_length, cut, sizes_of
 from loaderx.dataset import RaggedDataset
@@ -67,6 +67,7 @@ class Buckets:
         drops = arguments.choice(too_long, "too_long", ("error", "drop")) == "drop"
         found = checked_lengths(lengths)
         self._length = len(found)
+        refuse_masked(indices, "indices")
         chosen = None if indices is None else selected(indices, len(found))
         found = found if chosen is None else found[chosen]
         if found.size == 0:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loaderx.dataloader import arguments
+
 MOST_BOUNDS = 4096
 LEAST_GROWTH = 1.01
 DIGIT = 16
@@ -37,12 +39,7 @@ def bounds_of(ordered: npt.NDArray[np.uint64], growth: Any) -> list[int]:
 
     From the longest record down: the next bound is the longest that is shorter by the factor.
     """
-    try:
-        factor = float(growth)
-    except OverflowError:
-        factor = math.inf
-    except (TypeError, ValueError):
-        raise TypeError(f"growth: expected a number, found {growth!r}") from None
+    factor = arguments.real(growth, "growth")
     if not LEAST_GROWTH <= factor < math.inf:
         raise ValueError(f"growth: expected at least {LEAST_GROWTH}, found {growth}")
     bounds = [max(int(ordered[-1]), 1)]

@@ -16,7 +16,7 @@ from loaderx.arguments import integer
 from loaderx.closing import Closing
 from loaderx.dataloader import arguments
 from loaderx.dataloader.buckets import Buckets
-from loaderx.dataloader.errors import BatchTimeoutError, WorkerDiedError
+from loaderx.dataloader.errors import BatchTimeoutError
 from loaderx.dataloader.facts import Facts
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.pipeline import JOIN_SECONDS, Options, Pipeline, PipelineStopped, WorkerType
@@ -33,6 +33,8 @@ from loaderx.dataset import MSDataset
 
 MOST_SKIPPED = 1000
 """Steps that may be skipped one after another: when none works, passing over all of them would be a hang."""
+MEMORY = 1 << 30
+"""Bytes that batches made ahead may take where nothing is said."""
 MOST_AHEAD = 1 << 16
 """Workers, and batches made ahead: numbers above are mistakes."""
 
@@ -51,7 +53,8 @@ class DataLoader(Facts, Closing):
     gather for themselves, at most `num_workers + prefetch_size` begun or ready.
 
     Arrays are writable, C-contiguous and the consumer's own. Those of dense streams, and the values of packed ones, begin at multiples of
-    64 bytes.
+    64 bytes. Those of ragged streams are views (the records in a list lie one after another in one array), and so is all that worker
+    processes give, in shared memory: `owndata` is False then, and a `resize` to another size fails.
 
     An exception in a read or in `transform` is raised by `next()` at its step, as the same object, with notes of step, stream and records;
     the batches before it come first. The loader stays there: `next()` raises it again, until `seek` tries that step again or passes over
@@ -67,7 +70,7 @@ class DataLoader(Facts, Closing):
 
     Args:
         streams: name -> dataset, all of one length; or an MSDataset; or a `Mixture` of several such. Anything with `__len__` and
-            `__getitems__` is a stream.
+            `__getitems__` (uint64 indices, shape (n,) -> n records) is a stream; several threads call it at once.
         num_workers: threads or processes, at least 1. Each makes whole batches.
         batch_size: records a step, of all ranks together, at least 1. None: 256, or what `buckets` say.
         prefetch_size: batches made ahead, at least 1.
@@ -76,7 +79,8 @@ class DataLoader(Facts, Closing):
         transform: batch -> batch, called on a worker; several calls run at once. If it has a parameter `rng`, it gets a
             `numpy.random.Generator` that is a function of seed, step and the rank's first place.
         step: the first step.
-        timeout: seconds after which `next()` gives up (TimeoutError) on a batch; the next call waits for it again. None: never.
+        timeout: seconds after which `next()` gives up (TimeoutError) on a batch, and on other threads that are in `next()`; the next call
+            waits for it again. None: never.
         rank, world_size: whose part of each batch this is. None: what torch.distributed or JAX says where it is initialised, else 0 of 1.
         uneven: let the ranks' parts differ by one record, where the world doesn't divide the batch.
         indices: the records to draw from (all index forms of datasets; order and repetitions count): a split, a filter. None: all.
@@ -89,8 +93,12 @@ class DataLoader(Facts, Closing):
         ordered: whether batches come in the order of the steps. False: as they are ready, each once; the state then lists the steps that
             were given out of turn, which is why it is for a world of one rank.
         on_error: "raise", or "skip" to pass over steps that raise an Exception, counted in `stats()`. Which they are is a function of
-            the steps alone. Each rank passes over its own. When a thousand steps fail one after another, that is raised.
-        prefetch_bytes: the most memory that batches made ahead may take, as far as their size is known; one always may.
+            the steps alone, so what is no fault of a step is raised all the same: MemoryError, no descriptor left, a worker process that
+            died or can't begin or hand over, data that changed. Each rank passes over its own. When a thousand steps fail one after
+            another, that is raised.
+        prefetch_bytes: the most memory that batches made ahead may take, each taken to be as large as the largest so far; one always may.
+            Where the size of the first can't be known before (ragged streams, streams of yours, a transform), nothing is begun beside it.
+            None: 1 GiB, and each worker begins at once.
 
     Raises:
         TypeError: an argument of another type.
@@ -122,14 +130,15 @@ class DataLoader(Facts, Closing):
         start_method: str | None = None,
         ordered: bool = True,
         on_error: Literal["raise", "skip"] = "raise",
-        prefetch_bytes: int = 1 << 30,
+        prefetch_bytes: int | None = None,
     ) -> None:
         self._options = Options(
             integer(num_workers, "num_workers", minimum=1, maximum=MOST_AHEAD),
             integer(prefetch_size, "prefetch_size", minimum=1, maximum=MOST_AHEAD),
-            integer(prefetch_bytes, "prefetch_bytes", minimum=1),
+            MEMORY if prefetch_bytes is None else integer(prefetch_bytes, "prefetch_bytes", minimum=1),
             arguments.choice(worker_type, "worker_type", ("thread", "process")),
             arguments.start_method(start_method),
+            prefetch_bytes is not None,
         )
         self._timeout = arguments.timeout(timeout)
         self._ordered = arguments.flag(ordered, "ordered")
@@ -175,14 +184,34 @@ class DataLoader(Facts, Closing):
     def __next__(self) -> Any:
         if self._process != os.getpid():
             self._wake_in_child()
+        if self._timeout is not None:
+            return self._next_within(self._timeout)
         # A lock of C, taken by `with`: what a signal's handler raises can't come between the two.
         with self._turn:
-            self._refuse_reentry()
-            try:
-                self._busy = True
-                return self._given()
-            finally:
-                self._busy = False
+            return self._next_alone(None)
+
+    def _next_within(self, seconds: float) -> Any:
+        """The next batch, where all waiting is bounded: for other threads too."""
+        turn, deadline = self._turn, time.monotonic() + seconds
+        try:
+            # Taken in here and let go of below in any case: nothing that a signal's handler raises leaves it taken.
+            if not turn.acquire(timeout=seconds):
+                raise self._late()
+            return self._next_alone(deadline)
+        finally:
+            try:  # noqa: SIM105 - an interrupt could come between, in `suppress`
+                turn.release()
+            except RuntimeError:  # it was never ours
+                pass
+
+    def _next_alone(self, deadline: float | None) -> Any:
+        """The next batch, while no other thread is in here."""
+        self._refuse_reentry()
+        try:
+            self._busy = True
+            return self._given(deadline)
+        finally:
+            self._busy = False
 
     def _refuse_reentry(self) -> None:
         """RuntimeError for a handler that interrupted its own thread inside: it can't wait for that, and must not change it."""
@@ -191,35 +220,41 @@ class DataLoader(Facts, Closing):
                 "a loader was used by a signal's handler while its own thread was inside next() or seek()"
             )
 
-    def _given(self) -> Any:
+    def _given(self, deadline: float | None) -> Any:
         """The next batch. It counts as given if this returns, and only then."""
-        if self._failure is not None:
-            raise self._as_raised()
-        before, skipped = self._position, self._counts.skipped
-        try:
-            made = self._next_made()
-            if made.error is None:
-                return self._counts.delivered(made)
-        except (StopIteration, BatchTimeoutError):
-            raise
-        except BaseException:
-            # A signal's handler raised it.
+        # `close()` takes no lock: what it may take away is looked at once.
+        failure = None if self._closed else self._failure
+        if failure is None:
+            before, skipped = self._position, self._counts.skipped
+            try:
+                made = self._next_made(deadline)
+                if made.error is None:
+                    return self._counts.delivered(made)
+            except (StopIteration, BatchTimeoutError):
+                raise
+            except BaseException:
+                # A signal's handler raised it.
+                self._stop()
+                self._position, self._counts.skipped = before, skipped
+                raise
+            failure = self._failure = made.error, made.error.__traceback__
+            del made
             self._stop()
-            self._position, self._counts.skipped = before, skipped
-            raise
-        self._failure = made.error, made.error.__traceback__
-        del made  # the error's traceback will hold this frame
-        self._stop()
-        raise self._as_raised()
+            if self._closed:  # by another thread, just now
+                self._failure = None
+        try:
+            raise self._as_raised(*failure)
+        finally:
+            del failure  # the error's traceback holds this frame
 
-    def _next_made(self) -> Made:
+    def _next_made(self, deadline: float | None) -> Made:
         """What came of the next step that is not passed over. It counts as given from here on, unless it failed."""
         for _ in range(MOST_SKIPPED):
-            step, made = self._next_result()
+            step, made = self._next_result(deadline)
             if made.error is None:
                 self._pass(step)
                 return made
-            if not self._skips(made.error):
+            if not (self._skips_errors and made.fails_always):
                 return made
             self._counts.skipped += 1
             self._pass(step)
@@ -227,21 +262,24 @@ class DataLoader(Facts, Closing):
         too_many.__cause__ = made.error
         return Made(None, too_many)
 
-    def _next_result(self) -> tuple[int, Made]:
+    def _next_result(self, deadline: float | None) -> tuple[int, Made]:
         """The next step that was not given yet, and what came of it."""
         while True:
             if self._closed:
                 raise StopIteration
             pipeline = self._running()
             started = time.perf_counter()
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 # Not too far beyond a step that takes long: the state lists what was given before it.
                 if self._ordered or len(self._position.seen) >= MOST_SEEN:
-                    step, made = self.step, pipeline.wait(self.step, self._timeout)
+                    step, made = self.step, pipeline.wait(self.step, left)
                 else:
-                    step, made = pipeline.wait_any(self._timeout)
+                    step, made = pipeline.wait_any(left)
             except PipelineStopped:
                 raise StopIteration from None
+            except BatchTimeoutError:
+                raise self._late() from None
             self._counts.wait_seconds += time.perf_counter() - started
             if not self._position.has(step):  # else it was given before the state was saved
                 return step, made
@@ -250,15 +288,18 @@ class DataLoader(Facts, Closing):
     def _pass(self, step: int) -> None:
         """Count `step` as given."""
         self._position = self._position.past(step)
-        if self._pipeline is not None:
-            self._pipeline.release(step)
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.release(step)
 
-    def _skips(self, error: BaseException) -> bool:
-        """Whether to pass over a step with this error. A worker that died says nothing about its step."""
-        return self._skips_errors and isinstance(error, Exception) and not isinstance(error, WorkerDiedError)
+    def _late(self) -> BatchTimeoutError:
+        """The error of a wait that took too long."""
+        where = f"step {self.step}" if self._ordered else f"from step {self.step} on"
+        return BatchTimeoutError(f"{where}: no batch within {self._timeout} s")
 
     def _running(self) -> Pipeline:
-        if self._pipeline is None:
+        pipeline = self._pipeline
+        if pipeline is None:
             pipeline = pipeline_for(self._plan, self.step, self._options)
             pipeline.start()
             finalizer = weakref.finalize(self, pipeline.stop)
@@ -266,13 +307,10 @@ class DataLoader(Facts, Closing):
             self._pipeline, self._finalizer = pipeline, finalizer
             if self._closed:  # by another thread, just now
                 self._stop()
-            return pipeline
-        return self._pipeline
+        return pipeline
 
-    def _as_raised(self) -> BaseException:
-        """The failure, each time as the first time."""
-        assert self._failure is not None
-        error, traceback = self._failure
+    def _as_raised(self, error: BaseException, traceback: TracebackType | None) -> BaseException:
+        """A failure, each time as the first time."""
         if isinstance(error, StopIteration):
             ended = RuntimeError(f"step {self.step}: StopIteration was raised while the batch was made")
             ended.__cause__ = error
@@ -296,7 +334,7 @@ class DataLoader(Facts, Closing):
         self._process = os.getpid()
 
     def seek(self, step: int) -> None:
-        """Let `step`, counted from 0, be the next one. Costs the same for every step."""
+        """Let `step`, counted from 0, be the next one. Costs the same for every step; a `next()` of another thread is waited for."""
         step = integer(step, "step", maximum=MAX_STEP)
         # To the step where it stands: what was given out of turn stays given.
         self._go_to(self._position if step == self.step else Position(step))
@@ -334,7 +372,8 @@ class DataLoader(Facts, Closing):
         return state_of(self._frame_now(), self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken, in another process, on another rank or in another world too. Costs the same for every step.
+        """Go on where `state` was taken, in another process, on another rank or in another world too. Costs the same for every step; a
+        `next()` of another thread is waited for.
 
         Raises:
             TypeError: no mapping, or a value of another type.
@@ -357,25 +396,3 @@ class DataLoader(Facts, Closing):
         self._failure = None
         if pipeline is not None:
             pipeline.join(JOIN_SECONDS)
-
-    def __len__(self) -> int:
-        raise TypeError(
-            "a DataLoader never ends, so it has no length; loader.take(n) is a loop of n steps, "
-            "loader.steps_per_pass how many a pass over the data has, loader.length the number of records"
-        )
-
-    def __bool__(self) -> bool:
-        return True  # without this, truth would ask for the length
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"step={self.step}"
-        ranks = "" if self.world_size == 1 else f"rank={self.rank}, world_size={self.world_size}, "
-        return (
-            f"DataLoader(streams={self._plan.sources.names}, length={self.length}, batch_size={self.batch_size}, {ranks}"
-            f"mode={self.mode.name}, seed={self.seed}, {state})"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "a DataLoader does not pickle: pickle its datasets and its state_dict(), and make a new one of them"
-        )

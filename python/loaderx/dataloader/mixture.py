@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loaderx.arguments import integer
+from loaderx.dataloader import arguments
 
 Weights = Mapping[str, float]
 
@@ -48,7 +49,9 @@ class Mixture:
         self.components = dict(components)
         self.weights = None if weights is None else self._checked("weights", weights)
         self.schedule = self._checked_schedule({} if schedule is None else schedule)
-        self.exact = bool(exact)
+        self.exact = arguments.flag(exact, "exact")
+        if indices is not None and not isinstance(indices, Mapping):
+            raise TypeError(f"indices: expected a mapping of names to records, found {type(indices).__name__}")
         self.indices = dict(indices or {})
         unknown = [name for name in self.indices if name not in self.components]
         if unknown:
@@ -84,10 +87,7 @@ class Mixture:
             )
         checked = {}
         for name in self.components:
-            try:
-                weight = float(weights[name])
-            except (TypeError, ValueError):
-                raise TypeError(f"{what}: {name!r}: expected a number, found {weights[name]!r}") from None
+            weight = arguments.real(weights[name], f"{what}: {name!r}")
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"{what}: {name!r}: expected a finite number of at least 0, found {weight}")
             checked[name] = weight

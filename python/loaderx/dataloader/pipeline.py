@@ -21,8 +21,11 @@ class Options(NamedTuple):
     workers: int
     ahead: int
     memory: int
+    """Bytes of batches that are begun or ready."""
     worker_type: WorkerType
     start_method: str | None
+    is_bound: bool = False
+    """Whether that was asked for, and so holds for the first batches, too, whose size nobody knows."""
 
 
 class PipelineStopped(Exception):  # noqa: N818 - it tells the consumer to end, it is no error

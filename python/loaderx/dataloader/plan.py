@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,12 +13,14 @@ from loaderx.dataloader.sources import Indices, Ragged, Sources, Stream, native,
 from loaderx.dataloader.transforms import Transform
 from loaderx.dataset.packed import Packed, assembled, listed
 from loaderx.dataset.ragged import RaggedDataset
-from loaderx.zrecord import ZrecordError
+from loaderx.zrecord import StaleStoreError, ZrecordError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+RAN_OUT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Of descriptors, and of memory."""
 SHOWN = 8
 """Records that a note on an error lists."""
 
@@ -29,6 +32,16 @@ class Made(NamedTuple):
     error: BaseException | None
     gather_seconds: float = 0.0
     transform_seconds: float = 0.0
+    of_step: bool = True
+    """Whether the error is of the step, as far as whoever made it knows, and not of what carries it out."""
+
+    @property
+    def fails_always(self) -> bool:
+        """Whether the step has an Exception that another run has, too: not one of a machine that ran out of something, or of a moment."""
+        error = self.error
+        if not self.of_step or not isinstance(error, Exception) or isinstance(error, (MemoryError, StaleStoreError)):
+            return False
+        return not isinstance(error, OSError) or error.errno not in RAN_OUT
 
 
 class Plan:
@@ -47,10 +60,13 @@ class Plan:
         """The native part of a step."""
 
     @property
-    def expected_bytes(self) -> int:
-        """The most bytes of a batch before its transform, as far as they are known: those of dense stores."""
-        count = self.selection.local_batch_size
-        return sum(count * row_bytes(self.sources.of(name)[0]) for name in self.sources.names)
+    def expected_bytes(self) -> int | None:
+        """The most bytes of a batch, where that is known before one is made: all streams are dense, and nothing else becomes of them."""
+        rows = [row_bytes(self.sources.of(name)[0]) for name in self.sources.names]
+        known = [size for size in rows if size is not None]
+        if len(known) < len(rows) or not self.transform.is_identity:
+            return None
+        return self.selection.local_batch_size * sum(known)
 
     def make(self, step: int) -> Made:
         """For workers: what comes of `step`. Raises nothing: whatever it is, it is the consumer's."""
@@ -101,12 +117,18 @@ class Plan:
         """The error, with a note of where it happened."""
         if stream is None and gathered.stream is not None:
             stream = list(self._native)[gathered.stream]
-        indices = gathered.indices
-        shown = ", ".join(map(str, indices[:SHOWN].tolist()))
-        more = "" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)"
         where = "" if stream is None else f", in stream {stream!r}"
-        add_note(error, f"at step {gathered.step} of the DataLoader{where}, records [{shown}{more}]")
+        add_note(error, f"at step {gathered.step} of the DataLoader{where}, records [{self._shown(gathered)}]")
         return error
+
+    def _shown(self, gathered: _core.Made) -> str:
+        """The first records of a step; of which data set each is, where there are several."""
+        indices = gathered.indices
+        shown = [str(index) for index in indices[:SHOWN].tolist()]
+        if gathered.sources is not None:
+            labels = [self.sources.labels[number] for number in gathered.sources[:SHOWN].tolist()]
+            shown = [f"{index} of {label!r}" for index, label in zip(shown, labels, strict=True)]
+        return ", ".join(shown) + ("" if len(indices) <= SHOWN else f", ... ({len(indices)} in all)")
 
     def _value(self, name: str, value: Any, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:
         """The part of a batch that is called `name`; `value` is what the native gather gave, None if it has no such stream."""

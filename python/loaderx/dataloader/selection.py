@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderx import _core
-from loaderx.arguments import integer
+from loaderx.arguments import integer, refuse_masked
 from loaderx.dataloader.buckets import Buckets, bucket_mode
 from loaderx.dataloader.mixture import Mixture
 from loaderx.dataloader.ranks import Ranks
@@ -179,6 +179,7 @@ def table(indices: Any, length: int, what: str) -> Indices | None:
     """The records to draw from, None for all."""
     if indices is None:
         return None
+    refuse_masked(indices, what)
     chosen = selected(indices, length)
     if chosen.size == 0:
         raise ValueError(f"{what}: expected at least one record, found none")
@@ -189,6 +190,7 @@ def checked_weights(weights: Any, count: int) -> npt.NDArray[np.float64] | None:
     """One weight for each record that is drawn from. The core checks what they are."""
     if weights is None:
         return None
+    refuse_masked(weights, "weights")
     array = np.asarray(weights)
     if array.dtype.kind not in "iufb":
         raise TypeError(f"weights: expected numbers, found dtype {array.dtype}")

@@ -22,7 +22,10 @@ Ragged = Literal["list", "packed"]
 
 
 class Stream(Protocol):
-    """What a loader reads: a dataset, or anything with a length that returns record sets."""
+    """What a loader reads: a dataset, or anything with a length that returns record sets.
+
+    Several threads of a loader call `__getitems__` at once, so it must be safe for that.
+    """
 
     def __len__(self) -> int: ...
     def __getitems__(self, index: Indices, /) -> Any: ...
@@ -53,8 +56,7 @@ class Sources(NamedTuple):
 
     def generations(self) -> list[int]:
         """How often records of each stream were moved."""
-        stores = [getattr(stream, "_store", None) for component in self.components for stream in component.values()]
-        return [0 if store is None else store.generation for store in stores]
+        return [generation(stream) for component in self.components for stream in component.values()]
 
 
 def sources_of(streams: Mapping[str, Stream] | MSDataset | Mixture) -> Sources:
@@ -83,7 +85,10 @@ def checked_streams(streams: object, what: str) -> dict[str, Stream]:
         if not isinstance(name, str):
             raise TypeError(f"{what}: expected names, found {name!r}")
         if not (hasattr(stream, "__len__") and hasattr(stream, "__getitems__")):
-            raise TypeError(f"{what}: {name!r}: expected a dataset, found {type(stream).__name__}")
+            advice = "; from_numpy makes a store of an array" if isinstance(stream, np.ndarray) else ""
+            raise TypeError(
+                f"{what}: {name!r}: expected a dataset, or what has __len__ and __getitems__, found {type(stream).__name__}{advice}"
+            )
     return dict(streams)
 
 
@@ -114,6 +119,11 @@ def check_alike(first: Mapping[str, Stream], other: Mapping[str, Stream], first_
             )
 
 
+def generation(stream: Stream) -> int:
+    """How often records of a stream were moved; 0 for one that is not ours, whatever its attributes are called."""
+    return stream._store.generation if isinstance(stream, (DenseDataset, RaggedDataset)) else 0
+
+
 def described_stream(stream: Stream) -> list[Any]:
     """Kind, dtype and item shape of a stream, as far as it says."""
     if isinstance(stream, DenseDataset):
@@ -137,9 +147,10 @@ def native(streams: list[Stream]) -> list[Rows | Store] | None:
     return readers
 
 
-def row_bytes(stream: Stream) -> int:
-    """The bytes of each record, 0 where they are not known."""
-    return stream.dtype.itemsize * math.prod(stream.item_shape) if isinstance(stream, DenseDataset) else 0
+def row_bytes(stream: Stream) -> int | None:
+    """The bytes of each record, None where they are not known."""
+    # A subclass may read in a way of its own.
+    return stream.dtype.itemsize * math.prod(stream.item_shape) if type(stream) is DenseDataset else None
 
 
 def read(streams: list[Stream], ragged: Ragged, indices: Indices, sources: npt.NDArray[np.uint32] | None) -> Any:

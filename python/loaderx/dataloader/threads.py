@@ -92,4 +92,4 @@ def work(pipeline: Threads, worker: int) -> None:
             pipeline.make(step)
         except BaseException as error:
             # Memory ran out, the steps have ended, or a user's exception refuses to be handled: nobody shall wait for the step.
-            pipeline.arrived(step, Made(None, error))
+            pipeline.arrived(step, Made(None, error, of_step=False))

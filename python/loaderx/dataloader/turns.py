@@ -69,14 +69,17 @@ class Turns:
         self._clock = clock
         self._lock = threading.Lock()
         self._wakes: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(workers)]
-        self._ended = self._impatient = False
+        self._ended = False
         self._active = self._made = 0
-        self._longest = 0.0
+        # Until they were woken, steps may have waited for one another, which says nothing of their length.
+        self._longest, self._woken = 0.0, clock()
         # Of this width: steps before its trial begins.
         self._skipped, self._trial = workers, Trial(clock())
         # What the widths that were tried made in a second.
         self._rates: dict[int, float] = {}
         self._settled = False
+        # Steps a thread until the next trials.
+        self._pause = SETTLED
 
     def wait(self, worker: int) -> None:
         """Until it is the turn of this worker, from 0 on, or the end."""
@@ -85,11 +88,19 @@ class Turns:
             try:
                 self._wakes[worker].get(timeout=max(PATIENCE[0], PATIENCE[1] * self._longest))
             except Empty:
-                if self._active and self._made == made:
-                    with self._lock:
-                        # They wait for each other, and would do so for ever.
-                        self._impatient = self._settled = True
-                        self._set(self._workers)
+                self._wake_all(worker, made)
+
+    def _wake_all(self, worker: int, made: int) -> None:
+        """Let all threads take steps, where this one rested for long and nothing was made: those at work may wait for each other, and would
+        do so for ever. If they do that time after time, trials become rare; if it was one long step, the next ones are as ever.
+        """
+        with self._lock:
+            if not self._active or self._made != made or worker < self.width:
+                return
+            self._settled = True
+            self._pause *= 2
+            self._woken = self._clock()
+            self._set(self._workers)
 
     def begun(self) -> float:
         """A step was begun: at which time `done` wants to know."""
@@ -106,7 +117,7 @@ class Turns:
             self._trial.passed(now, self._active)
             self._active -= 1
             self._made += 1
-            self._longest = max(self._longest, now - begun)
+            self._longest = max(self._longest, now - max(begun, self._woken))
             if self._skipped > 0:
                 # Until those that are to rest do, and the others have all begun.
                 self._skipped -= self._active < self.width
@@ -115,7 +126,7 @@ class Turns:
             self._trial.made(begun, now)
             if not self._settled:
                 self._judge()
-            elif self._trial.steps >= SETTLED * self._workers and not self._impatient:
+            elif self._trial.steps >= self._pause * self._workers:
                 self._rates.clear()
                 self._settled = False
                 self._set(self._workers)
@@ -136,7 +147,7 @@ class Turns:
         if self.width > 1:
             self._set(self.width // 2)
             return
-        self._settled = True
+        self._settled, self._pause = True, SETTLED
         best = max(self._rates, key=lambda width: self._rates[width])
         self._set(best if self._rates[best] > GAIN * self._rates[self._workers] else self._workers)
 

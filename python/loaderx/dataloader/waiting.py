@@ -90,7 +90,7 @@ class Waiting(ABC):
             if lost is not None and (made := self.lost(lost)) is not None:
                 return lost, made
             if not self._arrival(deadline) and not self.results:
-                raise BatchTimeoutError(f"no batch within {timeout} s")
+                raise BatchTimeoutError(f"from step {self._low} on: no batch within {timeout} s")
 
     def _arrival(self, deadline: float | None) -> bool:
         """Wait until something may have changed. False if the time is over before."""

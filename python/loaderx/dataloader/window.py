@@ -12,27 +12,28 @@ from loaderx.dataloader.pipeline import Options
 class Window:
     """The number of steps that may be begun or ready at a time; one always may.
 
-    How large a batch is it learns from those it saw. Until then it takes the word of whoever knows, and where nobody does, each worker
-    may have one step.
+    How large a batch is it learns from those it saw; `expected` is the word of whoever knows before. Until one was seen and where nobody
+    knows, a bound that was asked for lets no second one be begun. Without one each worker may have a step, so that none waits.
     """
 
-    def __init__(self, options: Options, memory: int, expected: int = 0) -> None:
+    def __init__(self, options: Options, memory: int, expected: int | None = None) -> None:
         self.most = options.workers + options.ahead
         self._memory = memory
         self._largest = expected
-        self._unknown = options.workers if expected == 0 else None
+        self._at_first = 1 if options.is_bound else options.workers
 
     def saw(self, batch: Any) -> None:
         """Take account of a batch that was made."""
+        size = 0
         with contextlib.suppress(Exception):  # what users return may have its own idea of a size, or hold itself
-            self._largest = max(self._largest, bytes_of(batch))
-        self._unknown = None
+            size = bytes_of(batch)
+        self._largest = max(self._largest or 0, size)
 
     @property
     def size(self) -> int:
         """Steps at a time."""
-        if self._unknown is not None:
-            return min(self._unknown, self.most)
+        if self._largest is None:
+            return self._at_first
         return max(1, min(self.most, self._memory // max(self._largest, 1)))
 
 

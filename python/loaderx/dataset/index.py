@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from loaderx.arguments import refuse_masked
+
 Indices: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -57,6 +59,7 @@ def indices(index: Any, length: int) -> Indices:
 
 def integers(index: Any) -> npt.NDArray[Any]:
     """`index` as an array of integers or bools."""
+    refuse_masked(index, "index")
     if isinstance(index, np.ndarray):
         array = index
     else:

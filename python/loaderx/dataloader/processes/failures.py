@@ -31,9 +31,11 @@ class Failure(NamedTuple):
     name: str
     text: str
     notes: tuple[str, ...] = ()
+    of_step: bool = True
+    """As in `Made`."""
 
 
-def portable(error: BaseException) -> Failure:
+def portable(error: BaseException, of_step: bool = True) -> Failure:
     """The exception as something that surely pickles."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
     name = f"{type(error).__module__}.{type(error).__qualname__}: {told(error)}"
@@ -43,10 +45,10 @@ def portable(error: BaseException) -> Failure:
             pickled = pickle.dumps(candidate, pickle.HIGHEST_PROTOCOL)
             copy = pickle.loads(pickled)
             if type(copy) is type(error) and told(copy) == told(error):
-                return Failure(pickled, name, text, notes)
+                return Failure(pickled, name, text, notes, of_step)
         except Exception:  # whatever a class does in there, the next way may work
             continue
-    return Failure(None, name, text, notes)
+    return Failure(None, name, text, notes, of_step)
 
 
 def restored(failure: Failure, step: int) -> BaseException:

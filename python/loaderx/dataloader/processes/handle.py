@@ -61,15 +61,26 @@ class Worker:
         self.next_step = message.step + self._workers
         try:
             self._leases.learn(message, descriptor)
-            value = unpacked(self._leases.hold(message), message.tail, message.length)
+            held = self._leases.hold(message)
         except BaseException as error:
-            add_note(error, f"at step {message.step} of the DataLoader, when the result of a worker process was read")
-            return Made(None, error)
-        return Made(None, restored(value, message.step)) if isinstance(value, Failure) else Made(*value)
+            return unread(error, message.step, of_step=False)
+        try:
+            value = unpacked(held, message.tail, message.length)
+        except BaseException as error:
+            return unread(error, message.step, of_step=True)
+        if isinstance(value, Failure):
+            return Made(None, restored(value, message.step), of_step=value.of_step)
+        return Made(*value)
 
     def died(self, step: int) -> Made:
         """What comes of a step when the process is gone."""
         self.process.join(REAP_SECONDS)
         error = died(step, self.process.pid, self.process.exitcode, started=self.control.begun)
         add_note(error, f"at step {step} of the DataLoader")
-        return Made(None, error)
+        return Made(None, error, of_step=False)
+
+
+def unread(error: BaseException, step: int, *, of_step: bool) -> Made:
+    """What comes of a step whose result is there and can't be read."""
+    add_note(error, f"at step {step} of the DataLoader, when the result of a worker process was read")
+    return Made(None, error, of_step=of_step)

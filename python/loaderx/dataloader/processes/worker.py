@@ -49,7 +49,7 @@ def work(channel: socket.socket) -> None:
     step = first_step_of(task.worker, task.workers, task.first_step)
     while may_make(step, task, channel):
         try:
-            give(plan.make(step) if isinstance(plan, Plan) else Made(None, plan), step, slots, channel)
+            give(result_of(plan, step), step, slots, channel)
         except (BrokenPipeError, ConnectionResetError):
             return
         step += task.workers
@@ -101,6 +101,11 @@ def may_make(step: int, task: Task, channel: socket.socket) -> bool:
         timeout = None
 
 
+def result_of(plan: Plan | BaseException, step: int) -> Made:
+    """What comes of a step. Where there is no plan that is an error of each, and of none."""
+    return plan.make(step) if isinstance(plan, Plan) else Made(None, plan, of_step=False)
+
+
 def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
     """Hand over what came of a step."""
     result = packed(made, step)
@@ -108,7 +113,7 @@ def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
         taken = slots.take(result.size)
     except OSError as error:  # no memory, no descriptor: the error is small and finds room where batches did
         add_note(error, f"at step {step} of the DataLoader: no shared memory for {result.size} bytes")
-        result = Bundle(portable(error))
+        result = Bundle(portable(error, of_step=False))
         taken = slots.take(result.size)
     with taken as slot:
         result.write(slot.memory)
@@ -119,11 +124,11 @@ def give(made: Made, step: int, slots: Slots, channel: socket.socket) -> None:
 def packed(made: Made, step: int) -> Bundle:
     """The result, ready to be written: as a Made or a Failure."""
     if made.error is not None:
-        return Bundle(portable(made.error))
+        return Bundle(portable(made.error, made.fails_always))
     try:
         return Bundle(tuple(made))
     except Exception as error:
         add_note(
             error, f"at step {step} of the DataLoader: what transform returned can't be sent from its worker process"
         )
-        return Bundle(portable(error))
+        return Bundle(portable(error, Made(None, error).fails_always))
