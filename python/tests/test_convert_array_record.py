@@ -18,6 +18,7 @@ from converting import (
 )
 from loaderx._core import tfrecord_walk
 from loaderx.converters import convert
+from loaderx.converters.formats import array_record
 from test_convert_tfrecord import FEATURES, holds
 
 module = needed("array_record.python.array_record_module")
@@ -104,3 +105,43 @@ def everything(path: Path) -> list[bytes]:
     """All records."""
     with source_of(path) as source:
         return [record.tobytes() for record in records_from(source, 0, [""])[""]]
+
+
+def test_files_are_open_only_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    for at in range(20):
+        write(tmp_path / f"in/{at}.array_record", RECORDS[at : at + 2])
+    opened: list[int] = [0]
+    most = 0
+    open_one, close_one = array_record.reader_of, array_record.closed
+
+    def counted(file: Path) -> Any:
+        nonlocal most
+        opened[0] += 1
+        most = max(most, opened[0])
+        return open_one(file)
+
+    def released(reader: Any) -> None:
+        opened[0] -= 1
+        close_one(reader)
+
+    monkeypatch.setattr(array_record, "reader_of", counted)
+    monkeypatch.setattr(array_record, "closed", released)
+    found = converted(tmp_path / "in", tmp_path / "out", workers=2)[""].records
+    assert [record.tobytes() for record in found] == [one for at in range(20) for one in RECORDS[at : at + 2]]
+    assert 0 < most < 10
+    assert opened == [0]
+    (tmp_path / "in/19.array_record").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"19\.array_record: expected an ArrayRecord file"):
+        everything(tmp_path / "in")
+    assert opened == [1]  # what failed to open, and nothing else
+
+
+def test_the_first_record_may_be_empty(tmp_path: Path) -> None:
+    records = [b"", *(bytes(10) for _ in range(2))]
+    path = write(tmp_path / "x.array_record", records)
+    assert everything(path) == records
+    with pytest.raises(
+        ValueError, match=r"x\.array_record: record 1: expected a tf.train.Example.*; examples=False takes"
+    ):
+        convert(path, tmp_path / "out", examples=True)

@@ -18,6 +18,7 @@ from converting import (
     cuts,
     damaged,
     flips,
+    records_from,
     resumes_everywhere,
     says_where,
     selects,
@@ -29,6 +30,7 @@ from dtype_samples import DTYPES, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
+from loaderx.converters.formats import npz
 from loaderx.converters.formats.npyfile import header_of
 from numpy.lib.recfunctions import repack_fields
 from support import Array, same
@@ -62,6 +64,7 @@ def test_files(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "from array 'label'" in writes_nothing(memory / "in", memory)
 
 
+@pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
 @settings(max_examples=20)
 @given(
     dtype=DTYPES,
@@ -172,6 +175,35 @@ def test_more_records_than_are_there(memory: Path) -> None:
 def test_headers_that_lie(header: bytes) -> None:
     with pytest.raises(ValueError, match="somewhere: "):
         header_of(io.BytesIO(header), "somewhere")
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_files_are_open_only_while_they_are_read(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (memory / "in").mkdir()
+    for at in range(30):
+        SAVES[save](memory / f"in/{at}.npz", **arrays(7, 7 * at))
+    small_parts(monkeypatch, 60)
+    most, read, before = 0, npz.filled, open_files()
+
+    def counted(*given: Any) -> None:
+        nonlocal most
+        most = max(most, open_files())
+        read(*given)
+
+    monkeypatch.setattr(npz, "filled", counted)
+    with source_of(memory / "in") as source:
+        assert open_files() == before
+        names = ["image", "label"]
+        for name, records in records_from(source, 0, names).items():
+            assert np.array_equal(records, arrays(210)[name])
+        assert before < most <= before + 1
+        next(source.parts(3, names))
+        assert open_files() > before
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.parametrize("save", SAVES)

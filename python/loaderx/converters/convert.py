@@ -76,7 +76,7 @@ def convert(
     path = Path(dst)
     threads = processors() if workers is None else integer(workers, "workers", minimum=1, maximum=1024)
     form, given = found(src, format)
-    with closing(opened(form, given, options)) as source:
+    with closing(opened(form, given, options, threads)) as source:
         chosen = encoding.chosen(source.streams, streams, refused_by(source))
         encodings = encoding.of(chosen, codec, level, dict_bytes)
         description = job.described(form.name, source, chosen, encodings, options)
