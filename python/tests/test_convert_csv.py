@@ -6,7 +6,7 @@ import csv
 import gzip
 import math
 import re
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ def test_decimals_by_exact_arithmetic(digits: str, point: int, exponent: int, si
         assert not types.is_float(text)
         return
     last = exact.normalize().as_tuple().exponent
-    with localcontext(prec=2000, Emin=-9999, Emax=9999):
+    with localcontext(Context(prec=2000, Emin=-9999, Emax=9999)):
         rounded = Decimal(value).quantize(Decimal((0, (1,), int(last)))) if exact else Decimal(0)
     assert types.is_float(text) == (exact in (rounded, Decimal(repr(value))))
 

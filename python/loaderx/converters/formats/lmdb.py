@@ -54,8 +54,8 @@ class LmdbEnvironment:
         self._named = database is not None
         if not self._named:
             with self._environment.begin() as transaction:
-                first = [key for key, value in islice(transaction.cursor(), LOOKED_AT) if len(value) == SUBDATABASE]
-                self._refuse_databases(transaction, first)
+                keys = [key for key, value in islice(transaction.cursor(), LOOKED_AT) if len(value) == SUBDATABASE]
+                self._refuse_databases(transaction, keys)
         name = None if database is None else database.encode()
         self._database = self._environment.open_db(name, create=False)
         with self._environment.begin(db=self._database) as transaction:

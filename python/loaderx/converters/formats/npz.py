@@ -5,17 +5,17 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from loaderx.converters.aligned import AlignedSource, Read
 from loaderx.converters.finding import with_suffix
-from loaderx.converters.formats.npyfile import Header, InFile, filled, header_of
+from loaderx.converters.formats.npyfile import Header, InFile, as_said, filled, header_of
 from loaderx.converters.source import Array, Format, StreamSpec
 from loaderx.dataset.dtypes import contiguous, opaque
 
@@ -60,7 +60,9 @@ class Member:
 
     def __init__(self, archive: Archive, info: zipfile.ZipInfo, header: Header, where: str) -> None:
         name = info.filename.removesuffix(END)
-        self.spec = StreamSpec(name, "dense", header.dtype, header.item_shape, f"array {name!r}")
+        self.spec = StreamSpec(
+            name, "dense", header.dtype, header.item_shape, f"array {name!r}{': ' if header.note else ''}{header.note}"
+        )
         self.rows, self.chunk, self.row_bytes = header.shape[0], 1, header.item_bytes
         deflated = info.compress_type != zipfile.ZIP_STORED
         scattered = header.fortran and len(header.shape) > 1
@@ -122,8 +124,8 @@ def zip_errors(where: str) -> Iterator[None]:
         raise OSError(f"{where}: {error}") from error
 
 
-def members(opened: zipfile.ZipFile, archive: Archive, refused: dict[str, str]) -> list[Member]:
-    """The arrays of a file; those that can't be streams are told in `refused`."""
+def members(opened: zipfile.ZipFile, archive: Archive, said: Any, refused: dict[str, str]) -> list[Member]:
+    """The arrays of a file, voids as the dtypes that they are `said` to be; those that can't be streams are told in `refused`."""
     found: list[Member] = []
     file = archive.file
     for info in opened.infolist():
@@ -135,14 +137,18 @@ def members(opened: zipfile.ZipFile, archive: Archive, refused: dict[str, str]) 
                 raise ValueError(f"{file}: {info.filename!r} is no array")
             with zip_errors(where), opened.open(info) as stream:
                 header = header_of(stream, where)
+            if isinstance(said, Mapping) or header.nameless:
+                header = as_said(header, said.get(name) if isinstance(said, Mapping) else said, where)
             found.append(Member(archive, info, header, where))
         except ValueError as error:
             refused[name] = str(error)
     return found
 
 
-def source(files: Sequence[Path], *, only: Sequence[str] | None = None) -> AlignedSource:
-    """The arrays of all files."""
+def source(
+    files: Sequence[Path], *, only: Sequence[str] | None = None, dtype: Any | Mapping[str, Any] = None
+) -> AlignedSource:
+    """The arrays of all files. `dtype`: what voids are, all of them or by the names of arrays."""
     refused: dict[str, str] = {}
     tables: list[list[Member]] = []
     archives = [Archive(file) for file in files]
@@ -150,8 +156,16 @@ def source(files: Sequence[Path], *, only: Sequence[str] | None = None) -> Align
         with zip_errors(str(archive.file)):
             opened = zipfile.ZipFile(archive.file)
         with opened:
-            tables.append(members(opened, archive, refused))
+            tables.append(members(opened, archive, dtype, refused))
+            check_said(dtype, archive.file, [*(one.spec.name for one in tables[-1]), *refused])
     return AlignedSource(files, tables, refused, only, partial(closed, archives))
+
+
+def check_said(said: Any, file: Path, names: Sequence[str]) -> None:
+    """ValueError for a dtype of an array that isn't there."""
+    unknown = [name for name in said if name not in names] if isinstance(said, Mapping) else []
+    if unknown:
+        raise ValueError(f"{file}: dtype: expected some of the arrays {list(names)}, found {unknown}")
 
 
 def closed(archives: Sequence[Archive]) -> None:
