@@ -24,6 +24,7 @@ from loaderx.converters.formats.examples import (
 )
 from loaderx.converters.formats.few_open import FewOpen
 from loaderx.converters.formats.pieces import Nulls, joined
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import ITSELF, PART_BYTES, Block, Format, Part
 
 NAME = re.compile(r"\.(array_?record|arecord)(-[0-9]+-of-[0-9]+)?$", re.IGNORECASE)
@@ -152,7 +153,7 @@ def finds(path: Path) -> Sequence[Path]:
     """Files by name."""
     if path.is_file():
         return [path] if NAME.search(path.name) else []
-    return sorted((file for file in files_below(path) if NAME.search(file.name)), key=natural)
+    return one_split(path, sorted((file for file in files_below(path) if NAME.search(file.name)), key=natural))
 
 
 FORMAT = Format("array_record", "ArrayRecord", finds, ArrayRecords, needs="array_record")

@@ -15,6 +15,7 @@ from loaderx.converters.aligned import AlignedSource, Read
 from loaderx.converters.finding import with_suffix
 from loaderx.converters.formats.few_open import FewOpen
 from loaderx.converters.formats.pieces import check_text, joined
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import CLASSES, TEXT, Array, Format, StreamSpec, Values
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.packed import Packed
@@ -249,7 +250,7 @@ def finds(path: Path) -> list[Path]:
     if not files and path.is_file():
         with path.open("rb") as file:
             return [path] if file.read(len(MAGIC)) == MAGIC else []
-    return files
+    return one_split(path, files)
 
 
 FORMAT = Format("hdf5", "HDF5", finds, source, "h5py")

@@ -9,6 +9,7 @@ from typing import Any
 
 from loaderx.converters.finding import with_suffix
 from loaderx.converters.formats.npyfile import InFile, as_said, header_of
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
 from loaderx.dataset.dtypes import described
 
@@ -58,4 +59,4 @@ def rows(array: InFile, start: int, stop: int) -> Block:
     return {ITSELF: array.read(start, stop)}
 
 
-FORMAT = Format("npy", "NumPy .npy", lambda path: with_suffix(path, [".npy"]), NpyFiles)
+FORMAT = Format("npy", "NumPy .npy", lambda path: one_split(path, with_suffix(path, [".npy"])), NpyFiles)

@@ -16,6 +16,7 @@ import numpy as np
 from loaderx.converters.aligned import AlignedSource, Read
 from loaderx.converters.finding import with_suffix
 from loaderx.converters.formats.npyfile import Header, InFile, as_said, filled, header_of
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import Array, Format, StreamSpec
 from loaderx.dataset.dtypes import contiguous, opaque
 
@@ -174,4 +175,4 @@ def closed(archives: Sequence[Archive]) -> None:
         archive.close()
 
 
-FORMAT = Format("npz", "NumPy .npz", lambda path: with_suffix(path, [".npz"]), source)
+FORMAT = Format("npz", "NumPy .npz", lambda path: one_split(path, with_suffix(path, [".npz"])), source)

@@ -35,6 +35,7 @@ from loaderx.converters.formats.frames import (
 )
 from loaderx.converters.formats.pieces import Nulls, gathered
 from loaderx.converters.formats.ranges import Inflated, beginning, read_range
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import ITSELF, Block, Format, Part
 
 NAME = re.compile(r"\.tfrec(ords?)?(-[0-9]+-of-[0-9]+)?(\.(gz|gzip|zlib))?$", re.IGNORECASE)
@@ -167,7 +168,7 @@ def finds(path: Path) -> Sequence[Path]:
     named = [file for file in files if NAME.search(file.name)]
     if not named:
         named = [file for file in files if NUMBERED.search(file.name) and has_header(beginning(file, HEADER))]
-    return sorted(named, key=natural)
+    return one_split(path, sorted(named, key=natural))
 
 
 FORMAT = Format("tfrecord", "TFRecord", finds, TFRecords)
