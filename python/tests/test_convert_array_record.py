@@ -111,30 +111,29 @@ def test_files_are_open_only_while_they_are_read(tmp_path: Path, monkeypatch: py
     (tmp_path / "in").mkdir()
     for at in range(20):
         write(tmp_path / f"in/{at}.array_record", RECORDS[at : at + 2])
-    opened: list[int] = [0]
+    opened: set[int] = set()
     most = 0
-    open_one, close_one = array_record.reader_of, array_record.closed
 
-    def counted(file: Path) -> Any:
-        nonlocal most
-        opened[0] += 1
-        most = max(most, opened[0])
-        return open_one(file)
+    class Counted(array_record.Reader):
+        def __init__(self, file: Path) -> None:
+            nonlocal most
+            super().__init__(file)
+            opened.add(id(self))
+            most = max(most, len(opened))
 
-    def released(reader: Any) -> None:
-        opened[0] -= 1
-        close_one(reader)
+        def close(self) -> None:
+            opened.remove(id(self))
+            super().close()
 
-    monkeypatch.setattr(array_record, "reader_of", counted)
-    monkeypatch.setattr(array_record, "closed", released)
+    monkeypatch.setattr(array_record, "Reader", Counted)
     found = converted(tmp_path / "in", tmp_path / "out", workers=2)[""].records
     assert [record.tobytes() for record in found] == [one for at in range(20) for one in RECORDS[at : at + 2]]
     assert 0 < most < 10
-    assert opened == [0]
+    assert not opened
     (tmp_path / "in/19.array_record").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"19\.array_record: expected an ArrayRecord file"):
         everything(tmp_path / "in")
-    assert opened == [1]  # what failed to open, and nothing else
+    assert not opened
 
 
 def test_the_first_record_may_be_empty(tmp_path: Path) -> None:

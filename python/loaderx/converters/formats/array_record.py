@@ -45,7 +45,7 @@ class ArrayRecords:
     ) -> None:
         check_options(examples, features, nulls)
         self.files = files
-        self._opened = FewOpen(reader_of, closed)
+        self._opened = FewOpen(Reader, Reader.close)
         try:
             self._records = [Records(self._opened, file) for file in files]
             self._examples = found_examples(examples, features, nulls, self._first, self._survey)
@@ -91,14 +91,48 @@ class ArrayRecords:
         self._opened.close()
 
 
+class Reader:
+    """A file while it is open, with threads of its own; for one caller at a time."""
+
+    def __init__(self, file: Path) -> None:
+        from array_record.python.array_record_module import ArrayRecordReader
+
+        self.file = file
+        self._turn = threading.Lock()
+        try:
+            self._reader: Any = ArrayRecordReader(str(file))
+            self.count = int(self._reader.num_records())
+            if not self._reader.ok():
+                # A damaged file has no records, and the reader says why only when it is closed.
+                self._reader.close()
+                raise ValueError("it can't be read")
+        except Exception as error:  # it raises of several classes
+            raise ValueError(f"{file}: expected an ArrayRecord file: {error}") from error
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """Some records. ValueError for a damaged file."""
+        try:
+            with self._turn:
+                records: list[bytes] = self._reader.read(start, stop)
+        except Exception as error:  # it raises of several classes
+            raise ValueError(f"{self.file}: records {start} to {stop - 1} can't be read: {error}") from error
+        if len(records) != stop - start:
+            raise ValueError(f"{self.file}: expected {stop - start} records from {start} on, found {len(records)}")
+        return records
+
+    def close(self) -> None:
+        """Close the file. What a damaged one raises here, reading it has raised before."""
+        with suppress(Exception):
+            self._reader.close()
+
+
 class Records:
     """The records of a file, by number."""
 
-    def __init__(self, opened: FewOpen[Any], file: Path) -> None:
+    def __init__(self, opened: FewOpen[Reader], file: Path) -> None:
         self.file, self._opened = file, opened
-        self._turn = threading.Lock()
         with opened.reading(file) as reader:
-            self._count = int(reader.num_records())
+            self._count = reader.count
         each = GROWTH * file.stat().st_size // max(1, self._count)
         self._step = max(1, min(PART_BYTES // max(1, each), 1 << 16))
 
@@ -112,41 +146,14 @@ class Records:
 
     def read(self, start: int, stop: int) -> list[bytes]:
         """Some records. ValueError for a damaged file."""
-        with self._opened.reading(self.file) as reader, self._turn:
-            try:
-                records: list[bytes] = reader.read(start, stop)
-            except Exception as error:  # it raises of several classes
-                raise ValueError(f"{self.file}: records {start} to {stop - 1} can't be read: {error}") from error
-        if len(records) != stop - start:
-            raise ValueError(f"{self.file}: expected {stop - start} records from {start} on, found {len(records)}")
-        return records
+        with self._opened.reading(self.file) as reader:
+            return reader.read(start, stop)
 
     def raw(self, start: int, stop: int) -> Raw:
         """Some records in one buffer."""
         packed = joined(self.read(start, stop))
         starts = packed.offsets.astype(np.uint64)
         return Raw(packed.values, starts[:-1], np.diff(starts), start, str(self.file))
-
-
-def reader_of(file: Path) -> Any:
-    """What reads a file, with threads of its own. ValueError for a damaged file."""
-    from array_record.python.array_record_module import ArrayRecordReader
-
-    try:
-        reader = ArrayRecordReader(str(file))
-        if not reader.ok():
-            # A damaged file has no records, and the reader says why only when it is closed.
-            reader.close()
-            raise ValueError("it can't be read")
-    except Exception as error:  # it raises of several classes
-        raise ValueError(f"{file}: expected an ArrayRecord file: {error}") from error
-    return reader
-
-
-def closed(reader: Any) -> None:
-    """Close a file. What a damaged one raises here, reading it has raised before."""
-    with suppress(Exception):
-        reader.close()
 
 
 def finds(path: Path) -> Sequence[Path]:
