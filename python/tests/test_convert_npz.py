@@ -251,6 +251,9 @@ def test_voids_in_npz(memory: Path, save: str) -> None:
 
 
 def test_what_no_void_is(memory: Path) -> None:
+    np.savez(memory / "in.npz", x=np.arange(3))
+    with pytest.raises(ValueError, match=r"in\.npz: dtype: expected a void of the width of 'bfloat16', found none"):
+        convert(memory / "in.npz", memory / "no", dtype="bfloat16")
     np.save(memory / "in.npy", np.arange(3, dtype="<u2"))
     with pytest.raises(ValueError, match=r"in\.npy: dtype: 'bfloat16' is of 2 bytes.*expected '\|V2', found '<u2'"):
         convert(memory / "in.npy", memory / "no", dtype="bfloat16")

@@ -86,7 +86,8 @@ def header_of(stream: IO[bytes], where: str, scalars: bool = False) -> Header:
     try:
         values = ast.literal_eval(content.decode("latin1" if start[6] < 3 else "utf-8").strip())
         # NumPy writes names for some dtypes of `ml_dtypes` that it doesn't know itself, such as '<f1'.
-        dtype = np.lib.format.descr_to_dtype(with_voids(values["descr"]))
+        spelling: Any = with_voids(values["descr"])
+        dtype = np.lib.format.descr_to_dtype(spelling)
         shape, fortran = values["shape"], values["fortran_order"]
     except Exception as error:  # a literal of any kind may come out, and a dtype of it raises what it likes
         raise ValueError(f"{where}: a header that can't be understood: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from loaderx.converters.finding import with_suffix
 from loaderx.converters.formats.npyfile import Header, InFile, as_said, filled, header_of
 from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import Array, Format, StreamSpec
-from loaderx.dataset.dtypes import contiguous, opaque
+from loaderx.dataset.dtypes import contiguous, described, opaque, storable
 
 END = ".npy"
 
@@ -158,15 +158,18 @@ def source(
             opened = zipfile.ZipFile(archive.file)
         with opened:
             tables.append(members(opened, archive, dtype, refused))
-            check_said(dtype, archive.file, [*(one.spec.name for one in tables[-1]), *refused])
+            check_said(dtype, archive.file, tables[-1], refused)
     return AlignedSource(files, tables, refused, only, partial(closed, archives))
 
 
-def check_said(said: Any, file: Path, names: Sequence[str]) -> None:
-    """ValueError for a dtype of an array that isn't there."""
+def check_said(said: Any, file: Path, members: Sequence[Member], refused: Iterable[str]) -> None:
+    """ValueError for a dtype of an array that isn't there, or of none."""
+    names = [*(one.spec.name for one in members), *refused]
     unknown = [name for name in said if name not in names] if isinstance(said, Mapping) else []
     if unknown:
-        raise ValueError(f"{file}: dtype: expected some of the arrays {list(names)}, found {unknown}")
+        raise ValueError(f"{file}: dtype: expected some of the arrays {names}, found {unknown}")
+    if said is not None and not isinstance(said, Mapping) and all(one.spec.dtype != storable(said) for one in members):
+        raise ValueError(f"{file}: dtype: expected a void of the width of {described(storable(said))}, found none")
 
 
 def closed(archives: Sequence[Archive]) -> None:
