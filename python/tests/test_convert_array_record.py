@@ -18,6 +18,7 @@ from converting import (
 )
 from loaderx._core import tfrecord_walk
 from loaderx.converters import convert
+from loaderx.converters.formats import array_record
 from test_convert_tfrecord import FEATURES, holds
 
 module = needed("array_record.python.array_record_module")
@@ -104,3 +105,42 @@ def everything(path: Path) -> list[bytes]:
     """All records."""
     with source_of(path) as source:
         return [record.tobytes() for record in records_from(source, 0, [""])[""]]
+
+
+def test_files_are_open_only_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    for at in range(20):
+        write(tmp_path / f"in/{at}.array_record", RECORDS[at : at + 2])
+    opened: set[int] = set()
+    most = 0
+
+    class Counted(array_record.Reader):
+        def __init__(self, file: Path) -> None:
+            nonlocal most
+            super().__init__(file)
+            opened.add(id(self))
+            most = max(most, len(opened))
+
+        def close(self) -> None:
+            opened.remove(id(self))
+            super().close()
+
+    monkeypatch.setattr(array_record, "Reader", Counted)
+    found = converted(tmp_path / "in", tmp_path / "out", workers=2)[""].records
+    assert [record.tobytes() for record in found] == [one for at in range(20) for one in RECORDS[at : at + 2]]
+    assert 0 < most < 10
+    assert not opened
+    (tmp_path / "in/19.array_record").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"19\.array_record: expected an ArrayRecord file"):
+        everything(tmp_path / "in")
+    assert not opened
+
+
+def test_the_first_record_may_be_empty(tmp_path: Path) -> None:
+    records = [b"", *(bytes(10) for _ in range(2))]
+    path = write(tmp_path / "x.array_record", records)
+    assert everything(path) == records
+    with pytest.raises(
+        ValueError, match=r"x\.array_record: record 1: expected a tf.train.Example.*; examples=False takes"
+    ):
+        convert(path, tmp_path / "out", examples=True)

@@ -297,3 +297,12 @@ def test_list_views_that_overlap(large: bool) -> None:
     nulls = kind.from_arrays(offsets, pa.array([2, 3, 0, 1, 1], offsets.type), pa.array([10, 11, None, 0, 1, 2]))
     with pytest.raises(ValueError, match="column 'x', record 1: a null inside of it"):
         read_all(pa.table({"x": nulls}))
+
+
+def test_a_cache_of_hugging_face(memory: Path) -> None:
+    (memory / "in").mkdir()
+    for value, name in enumerate(["x-test", "x-train"]):
+        feather.write_feather(pa.table({"x": [value]}), memory / f"in/{name}.arrow")
+    with pytest.raises(ValueError, match=r"found those of test \(1, such as x-test.arrow\), train \(1, "):
+        convert(memory / "in", memory / "out")
+    assert_holds(converted(memory / "in/x-train.arrow", memory / "out")["x"], np.array([1]))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
+import re
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,10 @@ from converting import (
     texts,
     writes_nothing,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loaderx.converters import convert
-from loaderx.converters.text import rows
+from loaderx.converters.text import rows, types
 
 COLUMNS: dict[str, list[str]] = {
     "i": [str(i - 20) for i in range(50)],
@@ -118,6 +121,80 @@ def test_numbers_that_would_change(memory: Path) -> None:
     streams = read_all(write(memory / "a.csv", {"x": large, "y": ["9007199254740993", "0.5", "1"]}))
     assert [one.tobytes().decode() for one in streams["x"]] == large
     assert [one.tobytes().decode() for one in streams["y"]] == ["9007199254740993", "0.5", "1"]
+    assert read_all(write(memory / "b.csv", {"x": ["1", "1" * 5000]}))["x"][1].tobytes() == b"1" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9007199254740993.0",
+        "-9007199254740993.",
+        "9007199254740993e0",
+        "0.12345678901234567890",
+        "3.14159265358979323846",
+        "12345678901234567890.5",
+        "007.5",
+        "-00.5",
+        "01e3",
+        "1e-400",
+        "1.2345e-322",
+        "1" * 100 + ".0",
+    ],
+)
+def test_decimals_that_would_change(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "in.csv", {"x": ["1.5", text]})
+    assert [one.tobytes().decode() for one in read_all(path)["x"]] == ["1.5", text]
+    assert_holds(converted(path, tmp_path / "out", dtypes={"x": "<f8"})["x"], np.array([1.5, float(text)]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.1",
+        "1e-3",
+        "1E+05",
+        ".5",
+        "-0.0",
+        "0e9",
+        "5.",
+        "1.10",
+        "1e22",
+        "1e23",
+        "9007199254740992.0",
+        "2.5e-310",
+        "5e-324",
+    ],
+)
+def test_decimals_that_measure(tmp_path: Path, text: str) -> None:
+    values = read_all(write(tmp_path / "in.csv", {"x": ["1.5", text]}))["x"]
+    assert [(one.dtype, float(one)) for one in values] == [(np.dtype("<f8"), 1.5), (np.dtype("<f8"), float(text))]
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False), digits=st.integers(15, 30))
+@example(value=2.0**-44, digits=16)  # the shortest text that is this number is not the nearest of its length
+def test_numbers_as_programs_print_them_are_numbers(value: float, digits: int) -> None:
+    for text in (repr(value), f"{value:.17g}", f"{value:.{digits}e}", f"{value:.{digits}g}"):
+        # Rounding may lead beyond all floats; whole numbers without a point have a rule of their own.
+        assert math.isinf(float(text)) or text.lstrip("-").isdigit() or types.is_float(text), text
+
+
+@given(
+    digits=st.text("0123456789", min_size=1, max_size=24),
+    point=st.integers(0, 24),
+    exponent=st.integers(-330, 310) | st.integers(-3, 3),
+    sign=st.sampled_from(["", "-", "+"]),
+)
+def test_decimals_by_exact_arithmetic(digits: str, point: int, exponent: int, sign: str) -> None:
+    """The naive twin: what is a number is what its float64 rounds to at the last of its digits, or what `repr` makes of it."""
+    text = f"{sign}{digits[:point]}.{digits[point:]}e{exponent}"
+    exact, value = Decimal(text), float(text)
+    if re.match("[+-]?0[0-9]", text) or math.isinf(value):
+        assert not types.is_float(text)
+        return
+    last = exact.normalize().as_tuple().exponent
+    with localcontext(Context(prec=2000, Emin=-9999, Emax=9999)):
+        rounded = Decimal(value).quantize(Decimal((0, (1,), int(last)))) if exact else Decimal(0)
+    assert types.is_float(text) == (exact in (rounded, Decimal(repr(value))))
 
 
 def test_encodings(memory: Path) -> None:

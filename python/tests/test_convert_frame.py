@@ -155,7 +155,7 @@ def test_what_can_not_be_converted(tmp_path: Path, npy: Path, numbers: str) -> N
         convert([tmp_path / "empty", npy], tmp_path / "out")
     with pytest.raises(ValueError, match="format: expected one of npy, .*found 'nyp'"):
         convert(npy, tmp_path / "out", format="nyp")
-    with pytest.raises(TypeError, match="NumPy .npy has no option colour: it has none"):
+    with pytest.raises(TypeError, match="NumPy .npy has no option colour: it has dtype"):
         convert(npy, tmp_path / "out", colour="red")
     with pytest.raises(TypeError, match="Numbers has no option colour: it has last, counted"):
         convert({numbers}, tmp_path / "out", colour="red")

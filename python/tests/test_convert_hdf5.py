@@ -23,6 +23,7 @@ from converting import (
     writes_nothing,
 )
 from loaderx.converters import convert
+from loaderx.converters.formats import hdf5
 
 h5py = needed("h5py")
 DTYPES = ["?", "i1", ">i2", "<u4", ">f4", "<f8", "<f2", "<c8", ">c16", "S5", "V3"]
@@ -203,3 +204,40 @@ def test_only_is_a_list(memory: Path) -> None:
         file["a"], file["b"], file["ab"] = np.arange(2), np.arange(2), np.arange(3)
     with pytest.raises(TypeError, match="only: expected a list of paths"):
         convert(memory / "in.h5", memory / "out", only="ab")
+
+
+def test_text_that_is_not_utf_8(memory: Path) -> None:
+    with h5py.File(memory / "in.h5", "w") as file:
+        text = file.create_dataset("a", (300,), h5py.string_dtype("ascii"), chunks=(100,))
+        text[:] = [b"fine"] * 300
+        text[207] = "na\u00efve".encode("latin-1")
+        file["b"] = np.arange(300)
+    with pytest.raises(ValueError, match=r"in\.h5: dataset 'a', record 207: expected text in UTF-8, found other bytes"):
+        convert(memory / "in.h5", memory / "out")
+    assert_holds(converted(memory / "in.h5", memory / "b", streams=["b"])["b"], np.arange(300))
+
+
+def test_files_are_open_only_while_they_are_read(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (memory / "in").mkdir()
+    for at in range(30):
+        with h5py.File(memory / f"in/{at}.h5", "w") as file:
+            file["a/x"], file["a/y"] = np.arange(3) + 3 * at, np.arange(6).reshape(3, 2)
+    most = 0
+    read = hdf5.Dataset._read
+
+    def counted(self: hdf5.Dataset, start: int, stop: int) -> Any:
+        nonlocal most
+        most = max(most, open_files())
+        return read(self, start, stop)
+
+    monkeypatch.setattr(hdf5.Dataset, "_read", counted)
+    before = open_files()
+    streams = converted(memory / "in", memory / "out", group="a", workers=3)
+    assert_holds(streams["x"], np.arange(90))
+    assert 0 < most - before < 12
+    assert open_files() == before
+    begins_everywhere(memory / "in", group="a", most=5)
+
+
+def open_files() -> int:
+    return int(h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE))

@@ -109,3 +109,18 @@ def test_what_is_refused(tmp_path: Path, folder: Path, single: Path) -> None:
         found = run_python(code, str(folder), str(tmp_path / "cut"))
         assert found.returncode == 1, (size, found)
         assert "data.mdb: expected" in found.stderr, found.stderr
+
+
+@pytest.mark.parametrize("streams", [None, ["key"]])
+def test_databases_behind_many_plain_entries(tmp_path: Path, streams: list[str] | None) -> None:
+    with lmdb.open(str(tmp_path / "in"), map_size=1 << 22) as environment, environment.begin(write=True) as writing:
+        for at in range(400):
+            writing.put(f"a{at:03}".encode(), bytes([at % 256]) * 48)
+    plain = converted(tmp_path / "in", tmp_path / "plain", streams=streams)
+    with lmdb.open(str(tmp_path / "in"), map_size=1 << 22, max_dbs=2) as environment:
+        environment.open_db(b"zz")
+    assert raw(plain["key"]) == [f"a{at:03}".encode() for at in range(400)]
+    if streams is None:
+        assert raw(plain["value"]) == [bytes([at % 256]) * 48 for at in range(400)]
+    with pytest.raises(ValueError, match=r"holds databases of names: give database=, one of \['zz'\]"):
+        convert(tmp_path / "in", tmp_path / "out", streams=streams)

@@ -113,8 +113,13 @@ def test_a_shard_without_samples(tmp_path: Path) -> None:
 
 
 def test_a_pickled_column_is_never_unpickled(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="column 'x' is pickled.*give streams= without it"):
-        convert(FILES / "pickled", tmp_path / "refused" / "out")
+    said = r"index\.json: column 'x' is pickled.*streams= of the others leaves it out \(there are \['int'\]\)"
+    for dry_run in (True, False):
+        with pytest.raises(ValueError, match=said):
+            convert(FILES / "pickled", tmp_path / "refused" / "out", dry_run=dry_run)
+        with pytest.raises(ValueError, match=r"index\.json: column 'x' is pickled"):
+            convert(FILES / "pickled", tmp_path / "refused" / "out", dry_run=dry_run, streams=["x"])
+    assert "from column 'int'" in writes_nothing(FILES / "pickled", tmp_path, streams=["int"])
     assert_holds(converted(FILES / "pickled", tmp_path / "out", streams=["int"])["int"], np.array([3]))
 
 

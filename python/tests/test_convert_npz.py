@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from converting import (
@@ -18,18 +19,22 @@ from converting import (
     cuts,
     damaged,
     flips,
+    records_from,
     resumes_everywhere,
     says_where,
     selects,
     small_parts,
     source_of,
+    stored,
     writes_nothing,
 )
 from dtype_samples import DTYPES, bits, random_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loaderx.__main__ import main
 from loaderx.converters import convert
-from loaderx.converters.formats.npyfile import header_of
+from loaderx.converters.formats.npyfile import filled, header_of
+from loaderx.dataset.named import WIDTHS
 from numpy.lib.recfunctions import repack_fields
 from support import Array, same
 
@@ -62,6 +67,7 @@ def test_files(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "from array 'label'" in writes_nothing(memory / "in", memory)
 
 
+@pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
 @settings(max_examples=20)
 @given(
     dtype=DTYPES,
@@ -173,6 +179,101 @@ def test_more_records_than_are_there(memory: Path) -> None:
 def test_headers_that_lie(header: bytes) -> None:
     with pytest.raises(ValueError, match="somewhere: "):
         header_of(io.BytesIO(header), "somewhere")
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_files_are_open_only_while_they_are_read(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (memory / "in").mkdir()
+    for at in range(30):
+        SAVES[save](memory / f"in/{at}.npz", **arrays(7, 7 * at))
+    small_parts(monkeypatch, 60)
+    most, before = 0, open_files()
+
+    def counted(*given: Any) -> None:
+        nonlocal most
+        most = max(most, open_files())
+        filled(*given)
+
+    monkeypatch.setattr("loaderx.converters.formats.npz.filled", counted)
+    with source_of(memory / "in") as source:
+        assert open_files() == before
+        names = ["image", "label"]
+        for name, records in records_from(source, 0, names).items():
+            assert np.array_equal(records, arrays(210)[name])
+        assert before < most <= before + 1
+        next(source.parts(3, names))
+        assert open_files() > before
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+NAMELESS = [name for name, width in WIDTHS.items() if width in (1, 2) and hasattr(ml_dtypes, name)]
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+def test_voids_are_what_they_are_said_to_be(memory: Path, name: str) -> None:
+    array = random_array(np.dtype(getattr(ml_dtypes, name)), (9, 3), 0)
+    for order in (np.ascontiguousarray, np.asfortranarray):
+        np.save(memory / "in.npy", order(array))
+        assert_holds(converted(memory / "in.npy", memory / order.__name__, dtype=name)[""], array, array.dtype)
+    assert f"dtype= says of what, such as '{'bfloat16' if array.itemsize == 2 else 'float8_e4m3fn'}'" in writes_nothing(
+        memory / "in.npy", memory
+    )
+    assert "dtype=" not in writes_nothing(memory / "in.npy", memory, dtype=name)
+    assert_holds(converted(memory / "in.npy", memory / "void")[""], array.view(f"V{array.itemsize}"))
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_voids_in_npz(memory: Path, save: str) -> None:
+    path, count = memory / "in.npz", np.arange(5)
+    half, small = count.astype(ml_dtypes.bfloat16), count.astype(ml_dtypes.float8_e4m3fn)
+    SAVES[save](path, half=half, count=count)
+    streams = converted(path, memory / "one", dtype="bfloat16")
+    assert_holds(streams["half"], half, half.dtype)
+    assert_holds(streams["count"], count)
+    SAVES[save](path, half=half, small=small, count=count)
+    streams = converted(path, memory / "both", dtype={"half": "bfloat16", "small": small.dtype})
+    assert_holds(streams["half"], half, half.dtype)
+    assert_holds(streams["small"], small, small.dtype)
+    assert_holds(converted(path, memory / "void", dtype={"half": "bfloat16"})["small"], small.view("V1"))
+    said = writes_nothing(path, memory)
+    assert "from array 'half': void of 2 bytes; if ml_dtypes made them, dtype= says of what, such as 'bfloat16'" in said
+    assert "from array 'count'" in said
+    assert said.count("dtype=") == 2
+    with pytest.raises(ValueError, match=r"in\.npz: array 'small': dtype: 'bfloat16' is of 2 bytes.*found '\|V1'"):
+        convert(path, memory / "no", dtype="bfloat16")
+    with pytest.raises(ValueError, match=r"array 'count': dtype: .*expected '\|V2', found '<i8'"):
+        convert(path, memory / "no", dtype={"count": "bfloat16"})
+    with pytest.raises(ValueError, match=r"dtype: expected some of the arrays .*found \['halb'\]"):
+        convert(path, memory / "no", dtype={"halb": "bfloat16"})
+
+
+def test_what_no_void_is(memory: Path) -> None:
+    np.savez(memory / "in.npz", x=np.arange(3))
+    with pytest.raises(ValueError, match=r"in\.npz: dtype: expected a void of the width of 'bfloat16', found none"):
+        convert(memory / "in.npz", memory / "no", dtype="bfloat16")
+    np.save(memory / "in.npy", np.arange(3, dtype="<u2"))
+    with pytest.raises(ValueError, match=r"in\.npy: dtype: 'bfloat16' is of 2 bytes.*expected '\|V2', found '<u2'"):
+        convert(memory / "in.npy", memory / "no", dtype="bfloat16")
+    np.save(memory / "in.npy", np.zeros(3, ml_dtypes.bfloat16))
+    with pytest.raises(ValueError, match=r"in\.npy: dtype: 'int4' is of 1 bytes.*found '\|V2'"):
+        convert(memory / "in.npy", memory / "no", dtype="int4")
+    with pytest.raises(TypeError, match="dtype: data type 'brainfloat' not understood"):
+        convert(memory / "in.npy", memory / "no", dtype="brainfloat")
+    assert not (memory / ".no.converting").exists()
+
+
+def test_voids_in_a_shell(memory: Path) -> None:
+    half = np.arange(4).astype(ml_dtypes.bfloat16)
+    np.save(memory / "in.npy", half)
+    np.savez(memory / "in.npz", half=half)
+    main(["convert", str(memory / "in.npy"), str(memory / "a"), "--option", "dtype=bfloat16"])
+    main(["convert", str(memory / "in.npz"), str(memory / "b"), "--option", "dtype={'half': 'bfloat16'}"])
+    assert_holds(stored(memory / "a")[""], half, half.dtype)
+    assert_holds(stored(memory / "b")["half"], half, half.dtype)
 
 
 @pytest.mark.parametrize("save", SAVES)

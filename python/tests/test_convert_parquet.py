@@ -176,3 +176,14 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path, name: str) -> Non
     peak = int(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
     assert peak < 48
     assert np.array_equal(stored(tmp_path / "out")[name].records, values)
+
+
+def test_a_repository_of_the_hub(memory: Path) -> None:
+    (memory / "in/data").mkdir(parents=True)
+    for value, name in enumerate(["test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002"]):
+        pq.write_table(pa.table({"x": [value]}), memory / f"in/data/{name}.parquet")
+    for place in (memory / "in", memory / "in/data"):
+        with pytest.raises(ValueError, match=r"expected files of one split, found those of test \(1, .*, train \(2, "):
+            convert(place, memory / "out", format="parquet")
+    files = sorted((memory / "in/data").glob("train-*"))
+    assert_holds(converted(files, memory / "out")["x"], np.array([1, 2]))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loaderx._core import parse_examples, scan_examples, tfrecord_walk
 from loaderx.converters import convert
+from loaderx.converters.formats import tfrecord
+from loaderx.converters.formats.frames import read_frames
 
 FILES = FIXTURES / "tfrecord"
 PLAIN = [FILES / "plain.tfrecord-00000-of-00002", FILES / "plain.tfrecord-00001-of-00002"]
@@ -279,3 +283,72 @@ def test_files_that_tensorflow_writes_now(tmp_path: Path, compression: str) -> N
     streams = converted(tmp_path / "x.tfrecord", tmp_path / "out")
     assert_holds(streams["a"], np.repeat(np.arange(50), 3).reshape(50, 3))
     assert_holds(streams["b"], [[ord("x")] * i for i in range(50)])
+
+
+def numbered(directory: Path, files: int, records: int) -> None:
+    directory.mkdir()
+    for at in range(files):
+        content = frame(example_of(a=at % 100)) * records
+        (directory / f"{at}.tfrecord").write_bytes(content)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_first_pass_takes_as_many_threads_as_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    numbered(tmp_path / "in", 12, 3)
+    threads: set[int] = set()
+    all_there = threading.Barrier(workers)
+    survey = tfrecord.surveyed
+
+    def noted(*given: Any) -> Any:
+        threads.add(threading.get_ident())
+        if len(threads) <= workers:
+            all_there.wait(30)
+        return survey(*given)
+
+    monkeypatch.setattr(tfrecord, "surveyed", noted)
+    streams = converted(tmp_path / "in", tmp_path / "out", workers=workers)
+    assert_holds(streams["a"], np.repeat(np.arange(12), 3))
+    assert len(threads) == workers
+
+
+def test_the_first_pass_ends_where_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one file raises, as Ctrl-C does in the thread that waits, ends the reading of the others before their end."""
+    numbered(tmp_path / "in", 2, 40)
+    small_parts(monkeypatch, 50)
+    (tmp_path / "in" / "0.tfrecord").write_bytes(frame(example_of(a=1)) * 5 + frame(b"\xff"))
+    read, other = [], threading.Event()
+
+    def slowly(file: Path, how: str | None) -> Any:
+        for at, frames in enumerate(read_frames(file, how)):
+            if file.name == "0.tfrecord" and at:
+                other.wait(30)
+            elif file.name == "1.tfrecord":
+                read.append(at)
+                other.set()
+                time.sleep(0.05)
+            yield frames
+
+    monkeypatch.setattr("loaderx.converters.formats.tfrecord.read_frames", slowly)
+    with pytest.raises(ValueError, match=r"0\.tfrecord: record 5: expected a tf.train.Example.*examples=False"):
+        convert(tmp_path / "in", tmp_path / "out", workers=2, examples=True)
+    assert 0 < len(read) < sum(1 for _ in read_frames(tmp_path / "in" / "1.tfrecord", None))
+
+
+@pytest.mark.parametrize("options", [{}, {"examples": True}])
+def test_kinds_that_differ_between_files(tmp_path: Path, options: Any) -> None:
+    numbered(tmp_path / "in", 1, 3)
+    lists = field(2, field(1, struct.pack("<f", 1.5)))
+    (tmp_path / "in" / "1.tfrecord").write_bytes(frame(field(1, field(1, field(1, b"a") + field(2, lists)))))
+    with pytest.raises(ValueError, match=r"1\.tfrecord: feature 'a' is float, and before int64; examples=False"):
+        convert(tmp_path / "in", tmp_path / "out", **options)
+
+
+def test_examples_without_features(tmp_path: Path) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(frame(b"") * 3)
+    with pytest.raises(ValueError, match=r"x\.tfrecord: the records have no features; examples=False"):
+        convert(tmp_path / "x.tfrecord", tmp_path / "out", examples=True)
+    (tmp_path / "x.tfrecord").write_bytes(frame(b"") + frame(example_of(a=1)))
+    streams = converted(tmp_path / "x.tfrecord", tmp_path / "out", nulls="mask")
+    assert_holds(streams["a.valid"], np.array([False, True]))

@@ -79,7 +79,7 @@ def convert(
     path = Path(dst)
     threads = processors() if workers is None else integer(workers, "workers", minimum=1, maximum=1024)
     form, given = found(src, format)
-    with closing(opened(form, given, options)) as source:
+    with closing(opened(form, given, options, threads)) as source:
         if check and read_once(source):
             raise ValueError(f"check=True reads the source twice, and this {type(src).__name__} gives its records once")
         chosen = encoding.chosen(source.streams, streams, refused_by(source))

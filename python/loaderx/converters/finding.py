@@ -88,16 +88,20 @@ def refuse_store(path: Path) -> None:
         raise ValueError(f"{path}: a store of loaderx needs no conversion; loaderx.recode and its like write it anew")
 
 
-def opened(form: Format, given: Any, options: Mapping[str, Any]) -> Source:
-    """The source. TypeError for an option that the format doesn't have, ImportError where its package is missing."""
+def opened(form: Format, given: Any, options: Mapping[str, Any], workers: int = 1) -> Source:
+    """The source; an `open` with a parameter `workers` may use so many threads.
+
+    TypeError for an option that the format doesn't have, ImportError where its package is missing.
+    """
     kinds = inspect.signature(form.open).parameters.values()
+    threads = [workers] if any(parameter.name == "workers" for parameter in kinds) else []
     known = [parameter.name for parameter in kinds if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     unknown = [name for name in options if name not in known]
     if unknown:
         have = f"it has {', '.join(known)}" if known else "it has none"
         raise TypeError(f"{form.title} has no option {', '.join(unknown)}: {have}")
     try:
-        return form.open(given, **options)
+        return form.open(given, *threads, **options)
     except ImportError as error:
         if form.needs is None:
             raise

@@ -104,7 +104,8 @@ class Format:
     open: Callable[..., Source]
     """(files, **options) -> the source; `files` is what `finds` found, what the caller listed, or an object that `takes` took.
 
-    Its keyword-only parameters are the options of `convert` for this format."""
+    Its keyword-only parameters are the options of `convert` for this format. One that reads much before it gives a source has a second
+    parameter, `workers`: how many threads that may take."""
     needs: str | None = None
     """The package that must be installed, as pip calls it."""
     takes: Callable[[Any], bool] = lambda value: False

@@ -14,6 +14,7 @@ from loaderx.converters.arrow.messages import CONTINUATION, FEATHER_1, FILE_MAGI
 from loaderx.converters.arrow.scanning import batches_of
 from loaderx.converters.arrow.tables import InMemory, Sequential, TableSource
 from loaderx.converters.finding import with_suffix
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import Format
 
 SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
@@ -31,13 +32,13 @@ TABLES = (
 
 
 def finds(path: Path) -> list[Path]:
-    """Files by their names, or a single one by its first bytes; not those in a dataset of Hugging Face."""
+    """Files by their names, or a single one by its first bytes; not those in a dataset of Hugging Face. ValueError for several splits."""
     if path.is_file() and not path.name.lower().endswith(SUFFIXES):
         with path.open("rb") as file:
             return [path] if file.read(6) == FILE_MAGIC else []
     if any((path / name).exists() for name in OF_DATASETS):
         return []
-    return [file for file in with_suffix(path, SUFFIXES) if is_arrow(file)]
+    return one_split(path, [file for file in with_suffix(path, SUFFIXES) if is_arrow(file)])
 
 
 def is_arrow(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from loaderx.converters.finding import with_suffix
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.naming import stream_names
 from loaderx.converters.source import TEXT, Block, Format, Part, StreamSpec, Values
 from loaderx.converters.text.rows import (
@@ -173,4 +174,6 @@ class CsvFiles:
         """Nothing is kept open."""
 
 
-FORMAT = Format("csv", "CSV", lambda path: with_suffix(path, [".csv", ".tsv", ".csv.gz", ".tsv.gz"]), CsvFiles)
+FORMAT = Format(
+    "csv", "CSV", lambda path: one_split(path, with_suffix(path, [".csv", ".tsv", ".csv.gz", ".tsv.gz"])), CsvFiles
+)

@@ -23,6 +23,7 @@ KINDS: dict[str, np.dtype[Any]] = {
 }
 MANY = "bytes[]"
 """Bytes of which a record may have several values, or none."""
+AS_THEY_ARE = "examples=False takes records as they are"
 
 
 class Raw(NamedTuple):
@@ -85,15 +86,19 @@ class Seen(NamedTuple):
 
 
 class Survey:
-    """Which features all records have."""
+    """Which features all records have. `where` they are: the files, for messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
+        self._where = where
         self.seen: dict[bytes, Seen] = {}
         self.records = 0
 
     def add(self, raw: Raw) -> None:
         """Look at more records. ValueError for what is no Example, or a feature of another kind."""
-        seen = scan_examples(raw.buffer, raw.starts, raw.lengths, raw.first)
+        try:
+            seen = scan_examples(raw.buffer, raw.starts, raw.lengths, raw.first)
+        except ValueError as error:
+            raise ValueError(f"{raw.place}: {error}; {AS_THEY_ARE}") from error
         found = {name: Seen(kind, present, least, most, "") for name, kind, present, least, most, _ in seen}
         self.merge(found, len(raw.starts), raw.place)
 
@@ -104,7 +109,7 @@ class Survey:
             b = found.get(name, Seen(None, 0, 2**63, 0, place))
             if a.kind and b.kind and a.kind != b.kind:
                 raise ValueError(
-                    f"{place}: feature {name.decode(errors='replace')!r} is {b.kind}, and in files before {a.kind}"
+                    f"{place}: feature {name.decode(errors='replace')!r} is {b.kind}, and before {a.kind}; {AS_THEY_ARE}"
                 )
             lack = a.lack or b.lack or (place if b.present < records else "")
             self.seen[name] = Seen(
@@ -113,7 +118,7 @@ class Survey:
         self.records += records
 
     def features(self) -> list[Feature]:
-        """What becomes of them, by name. ValueError for a name that is no text."""
+        """What becomes of them, by name. ValueError for a name that is no text, and where there are none."""
         features: list[Feature] = []
         for name, seen in sorted(self.seen.items()):
             if seen.kind is None:
@@ -126,7 +131,41 @@ class Survey:
                 f"{lacking:,} of {self.records:,} records don't have it, one of them in {seen.lack}" if lacking else ""
             )
             features.append(Feature(text_of(name), seen.kind, shape, many, lack=lack))
+        if not features:
+            raise ValueError(f"{self._where}: the records have no features; {AS_THEY_ARE}")
         return features
+
+
+def found_examples(
+    examples: bool | None,
+    features: Any,
+    nulls: Nulls,
+    first: Callable[[], Iterable[Raw]],
+    survey: Callable[[], Survey],
+) -> Examples | None:
+    """What is made of records by the options: of the features that are given, or that all records have; None for records as they are.
+
+    `first` gives the first records of each file, and `survey` looks at all records.
+    """
+    if features is not None:
+        return Examples(given_features(features), nulls, surveyed=False)
+    if examples or (examples is None and are_examples(first())):
+        return Examples(survey().features(), nulls, surveyed=True)
+    return None
+
+
+def are_examples(first: Iterable[Raw]) -> bool:
+    """Whether the first record that has anything in it is an Example with features. ValueError for a SequenceExample."""
+    for raw in first:
+        there = np.flatnonzero(raw.lengths)[:1]
+        if len(there):
+            try:
+                return bool(scan_examples(raw.buffer, raw.starts[there], raw.lengths[there], raw.first + int(there[0])))
+            except ValueError as error:
+                if "SequenceExample" in str(error):
+                    raise ValueError(f"{raw.place}: {error}; {AS_THEY_ARE}") from error
+                return False
+    return False
 
 
 def text_of(name: bytes) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import numpy as np
 
 from loaderx.converters.aligned import AlignedSource, Read
 from loaderx.converters.finding import with_suffix
+from loaderx.converters.formats.few_open import FewOpen
+from loaderx.converters.formats.pieces import check_text, joined
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import CLASSES, TEXT, Array, Format, StreamSpec, Values
 from loaderx.dataset.dtypes import storable
 from loaderx.dataset.packed import Packed
@@ -24,15 +28,41 @@ SAMPLES = 32
 """Records that are looked at to tell how long those of a dataset are."""
 
 
+class Open:
+    """A file and the group in it, while it is open. The datasets that were read stay open with it: each keeps chunks."""
+
+    def __init__(self, file: Path, group: str) -> None:
+        import h5py
+
+        self._datasets: dict[str, Any] = {}
+        with h5_errors(str(file)):
+            self._file = h5py.File(file, "r", rdcc_nbytes=CACHE)
+            try:
+                self.group = group_of(self._file, group, file)
+            except BaseException:
+                self._file.close()
+                raise
+
+    def dataset(self, path: str) -> Any:
+        """A dataset of the group."""
+        if path not in self._datasets:
+            self._datasets[path] = self.group[path]
+        return self._datasets[path]
+
+    def close(self) -> None:
+        """Close the file, and all that is of it."""
+        self._file.close()
+
+
 class Dataset:
     """One dataset."""
 
     sequential = False
 
-    def __init__(self, dataset: Any, path: str, where: str) -> None:
+    def __init__(self, files: FewOpen[Open], file: Path, dataset: Any, path: str, where: str) -> None:
         import h5py
 
-        self._dataset, self._where = dataset, where
+        self._files, self._file, self._path, self._where = files, file, path, where
         if dataset.shape is None or dataset.shape == ():
             raise ValueError(f"{where}: expected an axis of records, found shape {dataset.shape}")
         if dataset.is_virtual or dataset.external:
@@ -47,9 +77,9 @@ class Dataset:
             if len(dataset.shape) > 1:
                 raise ValueError(f"{where}: values of any length in an array of shape {dataset.shape} are no records")
             dtype = np.dtype(np.uint8) if items is None else plain(items, where)
-            self._values = packed_text if items is None else packed_lists(dtype)
+            self._values = joined if items is None else packed_lists(dtype)
             self.spec = StreamSpec(path, "ragged", dtype, None, origin, TEXT if items is None else simple(dataset))
-            self.row_bytes = self._about()
+            self.row_bytes = self._about(dataset)
         else:
             dtype = plain(dataset.dtype, where)
             base, inner = (dtype, ()) if dtype.subdtype is None else dtype.subdtype
@@ -58,10 +88,10 @@ class Dataset:
             self.spec = StreamSpec(path, "dense", base, shape, origin, metadata)
             self.row_bytes = math.prod(shape) * base.itemsize
 
-    def _about(self) -> int:
+    def _about(self, dataset: Any) -> int:
         """About how many bytes a record has, on the high side."""
         with h5_errors(self._where):
-            some = [self._dataset[at] for at in range(0, self.rows, max(1, self.rows // SAMPLES))]
+            some = [dataset[at] for at in range(0, self.rows, max(1, self.rows // SAMPLES))]
         return 64 + 2 * sum(len(one) * getattr(one, "itemsize", 1) for one in some) // max(1, len(some))
 
     def reader(self, start: int) -> Read:
@@ -69,8 +99,10 @@ class Dataset:
         return self._read
 
     def _read(self, start: int, stop: int) -> Values:
-        with h5_errors(f"{self._where}, records {start} to {stop - 1}"):
-            values = self._values(self._dataset[start:stop])
+        with h5_errors(f"{self._where}, records {start} to {stop - 1}"), self._files.reading(self._file) as opened:
+            values = self._values(opened.dataset(self._path)[start:stop])
+        if self.spec.metadata == TEXT and isinstance(values, Packed):
+            return check_text(values, lambda at: f"{self._where}, record {start + at}")
         return values.astype(self.spec.dtype, copy=False) if isinstance(values, np.ndarray) else values
 
 
@@ -91,11 +123,6 @@ def as_it_is(values: Any) -> Values:
     """An array."""
     found: Array = np.asarray(values)
     return found
-
-
-def packed_text(values: Any) -> Packed:
-    """Strings of any length, which come as bytes."""
-    return Packed(np.frombuffer(b"".join(values), np.uint8), offsets_of(values), None)
 
 
 def packed_lists(dtype: np.dtype[Any]) -> Callable[[Any], Packed]:
@@ -155,7 +182,9 @@ def h5_errors(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: it can't be read: {error}") from error
 
 
-def walked(group: Any, path: str, file: Path, refused: dict[str, str], seen: set[Any]) -> Iterator[Dataset]:
+def walked(
+    files: FewOpen[Open], group: Any, path: str, file: Path, refused: dict[str, str], seen: set[Any]
+) -> Iterator[Dataset]:
     """The datasets of a group and of the groups in it. Links into other files are not followed."""
     import h5py
 
@@ -173,7 +202,7 @@ def walked(group: Any, path: str, file: Path, refused: dict[str, str], seen: set
         with h5_errors(where):
             value = group.get(name)
         if isinstance(value, h5py.Group) and not isinstance(link, h5py.SoftLink):
-            yield from walked(value, here, file, refused, seen)
+            yield from walked(files, value, here, file, refused, seen)
         elif isinstance(value, h5py.Dataset):
             if h5py.h5o.get_info(value.id).fileno != h5py.h5o.get_info(group.id).fileno:
                 refused[here] = (
@@ -181,7 +210,7 @@ def walked(group: Any, path: str, file: Path, refused: dict[str, str], seen: set
                 )
                 continue
             try:
-                yield Dataset(value, here, where)
+                yield Dataset(files, file, value, here, where)
             except ValueError as error:
                 refused[here] = str(error)
 
@@ -202,16 +231,17 @@ def group_of(opened: Any, path: str, file: Path) -> Any:
 
 def source(files: Sequence[Path], *, group: str = "/", only: Sequence[str] | None = None) -> AlignedSource:
     """The datasets of all files."""
-    import h5py
-
-    with ExitStack() as stack:
+    opened = FewOpen(partial(Open, group=group), Open.close)
+    try:
         refused: dict[str, str] = {}
         tables = []
         for file in files:
-            with h5_errors(str(file)):
-                opened = stack.enter_context(h5py.File(file, "r", rdcc_nbytes=CACHE))
-                tables.append(list(walked(group_of(opened, group, file), "", file, refused, set())))
-        return AlignedSource(files, tables, refused, only, stack.pop_all().close)
+            with h5_errors(str(file)), opened.reading(file) as one:
+                tables.append(list(walked(opened, one.group, "", file, refused, set())))
+        return AlignedSource(files, tables, refused, only, opened.close)
+    except BaseException:
+        opened.close()
+        raise
 
 
 def finds(path: Path) -> list[Path]:
@@ -220,7 +250,7 @@ def finds(path: Path) -> list[Path]:
     if not files and path.is_file():
         with path.open("rb") as file:
             return [path] if file.read(len(MAGIC)) == MAGIC else []
-    return files
+    return one_split(path, files)
 
 
 FORMAT = Format("hdf5", "HDF5", finds, source, "h5py")

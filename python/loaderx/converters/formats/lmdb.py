@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ META = 16
 """The bytes of a page before what a meta page says."""
 SUBDATABASE = 48
 """The bytes of an entry that is a database."""
+LOOKED_AT = 1 << 8
+"""How many entries are looked at for databases before any is written; the others when they are read."""
 KEY, VALUE = "key", "value"
 
 
@@ -49,8 +51,11 @@ class LmdbEnvironment:
             raise
 
     def _open(self, database: str | None) -> None:
-        if database is None:
-            self._refuse_databases()
+        self._named = database is not None
+        if not self._named:
+            with self._environment.begin() as transaction:
+                keys = [key for key, value in islice(transaction.cursor(), LOOKED_AT) if len(value) == SUBDATABASE]
+                self._refuse_databases(transaction, keys)
         name = None if database is None else database.encode()
         self._database = self._environment.open_db(name, create=False)
         with self._environment.begin(db=self._database) as transaction:
@@ -63,14 +68,12 @@ class LmdbEnvironment:
             key = StreamSpec(KEY, "dense", self._number, (), "integer keys, in their order")
         self.streams = [key, StreamSpec(VALUE, "ragged", np.dtype(np.uint8), None, "values")]
 
-    def _refuse_databases(self) -> None:
-        """ValueError where the entries of the environment itself are databases."""
+    def _refuse_databases(self, transaction: Any, keys: Sequence[bytes]) -> None:
+        """ValueError where one of some entries of the environment itself is a database: those of as many bytes as one."""
         names: list[str] = []
-        with self._environment.begin() as transaction:
-            entries = [key for key, value in islice(transaction.cursor(), 256) if len(value) == SUBDATABASE]
-        for name in entries:
+        for name in keys:
             with suppress(self._failure):
-                self._environment.open_db(name, create=False)
+                self._environment.open_db(name, transaction, create=False)
                 names.append(name.decode(errors="replace"))
         if names:
             raise ValueError(
@@ -84,7 +87,9 @@ class LmdbEnvironment:
 
     def parts(self, start: int, names: Sequence[str]) -> Iterator[Part]:
         """Neighbouring entries. The iterator copies them; a cursor moves but entry by entry."""
-        with self._named_errors(), self._environment.begin(db=self._database) as transaction:
+        # Where values are not wanted, buffers tell how long they are, and don't read them.
+        buffers = VALUE not in names
+        with self._named_errors(), self._environment.begin(db=self._database, buffers=buffers) as transaction:
             cursor = transaction.cursor()
             if start >= self._count or not cursor.first():
                 return
@@ -92,9 +97,11 @@ class LmdbEnvironment:
                 # An iterator leaves the cursor at what it gave last, where the next one begins.
                 deque(islice(cursor.iternext(keys=True, values=False), start), maxlen=0)
                 cursor.next()
-            entries = cursor.iternext(keys=True, values=VALUE in names)
+            entries = cursor.iternext(keys=True, values=True)
             while part := taken(entries, VALUE in names):
-                yield partial(self._block, names, *part)
+                if not self._named:
+                    self._refuse_databases(transaction, part.suspects)
+                yield partial(self._block, names, part.keys, part.values)
 
     def _block(self, names: Sequence[str], keys: list[bytes], values: list[bytes]) -> Block:
         block: Block = {}
@@ -120,19 +127,29 @@ class LmdbEnvironment:
         self._environment.close()
 
 
-def taken(entries: Iterator[Any], with_values: bool) -> tuple[list[bytes], list[bytes]] | None:
-    """The next entries, of about PART_BYTES. None at the end."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
+class Taken(NamedTuple):
+    """Neighbouring entries."""
+
+    keys: list[bytes]
+    values: list[bytes]
+    suspects: list[bytes]
+    """The keys of those that may be databases."""
+
+
+def taken(entries: Iterator[Any], with_values: bool) -> Taken | None:
+    """The next entries, of about PART_BYTES; their values are empty if not wanted. None at the end."""
+    found = Taken([], [], [])
     size = 0
-    for entry in entries:
-        key, value = entry if with_values else (entry, b"")
-        keys.append(key)
-        values.append(value)
+    for entry, content in entries:
+        key, value = bytes(entry), content if with_values else b""
+        found.keys.append(key)
+        found.values.append(value)
+        if len(content) == SUBDATABASE:
+            found.suspects.append(key)
         size += len(key) + len(value) + 64
         if size >= PART_BYTES:
             break
-    return (keys, values) if keys else None
+    return found if found.keys else None
 
 
 def check_size(file: Path) -> None:

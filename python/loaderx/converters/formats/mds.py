@@ -37,7 +37,10 @@ class MdsShards:
             if not shard.read_raw and shard.compression in PACKAGES:
                 package(shard.compression)
         self._specs = {column.name: column.spec(self._dtype(column)) for column in self._columns}
-        self.streams = unique_names(list(self._specs.values()))
+        unique_names(list(self._specs.values()))
+        hopeless = {column.name: column.refused for column in self._columns if column.refused}
+        self.refused = {self._specs[name].name: f"{files[0]}: {why}" for name, why in hopeless.items()}
+        self.streams = [spec for name, spec in self._specs.items() if name not in hopeless]
 
     def _dtype(self, column: Column) -> DType | None:
         """The dtype of arrays that say it themselves: that of the first sample."""

@@ -69,6 +69,12 @@ class Column:
         kinds = {**dict.fromkeys(TEXTS, "text"), **dict.fromkeys(BYTES, "bytes"), "pkl": "pickle"}
         return ("unknown" if rest else kinds.get(name, "unknown")), None, None
 
+    @property
+    def refused(self) -> str:
+        """Why no stream can hold it; empty for all that can be read."""
+        pickled = self.parsed[0] == "pickle"
+        return f"column {self.name!r} is pickled, and unpickling runs what code it likes" if pickled else ""
+
     def spec(self, dtype: DType | None) -> StreamSpec:
         """Its stream; `dtype` is that of arrays which say it themselves."""
         kind, own, shape = self.parsed
@@ -83,10 +89,6 @@ class Column:
     def read(self, packed: Packed, spec: StreamSpec, where: Callable[[int], str]) -> Values:
         """Values as they lie in samples, as records. ValueError for damaged ones; `where` names one."""
         kind, dtype, _ = self.parsed
-        if kind == "pickle":
-            raise ValueError(
-                f"column {self.name!r} is pickled, and unpickling runs what code it likes; give streams= without it"
-            )
         if spec.kind == "dense":
             values = np.ascontiguousarray(packed.values).view(spec.dtype)
             return values.reshape(len(packed.offsets) - 1, *(spec.item_shape or ()))

@@ -18,6 +18,7 @@ from loaderx.converters.finding import natural
 from loaderx.converters.formats.mds_columns import Column
 from loaderx.converters.formats.pieces import Places
 from loaderx.converters.formats.ranges import Inflated, beginning, read_range
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import Array
 
 INDEX = "index.json"
@@ -207,7 +208,7 @@ def finds(path: Path) -> Sequence[Path]:
         return [path] if path.name == INDEX and is_index(path) else []
     if is_index(path / INDEX):
         return [path / INDEX]
-    return sorted((inner for inner in path.glob(f"*/{INDEX}") if is_index(inner)), key=natural)
+    return one_split(path, sorted((inner for inner in path.glob(f"*/{INDEX}") if is_index(inner)), key=natural))
 
 
 def is_index(path: Path) -> bool:

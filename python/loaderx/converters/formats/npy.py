@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from loaderx.converters.finding import with_suffix
-from loaderx.converters.formats.npyfile import InFile, header_of
+from loaderx.converters.formats.npyfile import InFile, as_said, header_of
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import ITSELF, Block, Format, Part, StreamSpec
 from loaderx.dataset.dtypes import described
 
@@ -15,9 +17,9 @@ from loaderx.dataset.dtypes import described
 class NpyFiles:
     """Arrays of one dtype and item shape, one after another."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[Path], *, dtype: Any = None) -> None:
         self.files = files
-        self._arrays = [in_file(file) for file in files]
+        self._arrays = [in_file(file, dtype) for file in files]
         first = self._arrays[0].header
         for file, array in zip(files, self._arrays, strict=True):
             header = array.header
@@ -26,7 +28,7 @@ class NpyFiles:
                     f"{file}: expected records like those of {files[0]}, {first.item_shape} {described(first.dtype)}, "
                     f"found {header.item_shape} {described(header.dtype)}"
                 )
-        self.streams = [StreamSpec(ITSELF, "dense", first.dtype, first.item_shape)]
+        self.streams = [StreamSpec(ITSELF, "dense", first.dtype, first.item_shape, first.note)]
 
     @property
     def records(self) -> int:
@@ -45,10 +47,10 @@ class NpyFiles:
         """Nothing is kept open."""
 
 
-def in_file(file: Path) -> InFile:
-    """The array of a file. ValueError for what has no records, or holds objects."""
+def in_file(file: Path, dtype: Any) -> InFile:
+    """The array of a file, a void as the `dtype` that it is said to be. ValueError for what has no records, or holds objects."""
     with file.open("rb") as stream:
-        header = header_of(stream, str(file))
+        header = as_said(header_of(stream, str(file)), dtype, str(file))
     return InFile(file, header.size, header, str(file))
 
 
@@ -57,4 +59,4 @@ def rows(array: InFile, start: int, stop: int) -> Block:
     return {ITSELF: array.read(start, stop)}
 
 
-FORMAT = Format("npy", "NumPy .npy", lambda path: with_suffix(path, [".npy"]), NpyFiles)
+FORMAT = Format("npy", "NumPy .npy", lambda path: one_split(path, with_suffix(path, [".npy"])), NpyFiles)

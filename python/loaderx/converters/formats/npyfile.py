@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderx.converters.source import PART_BYTES, Array
 from loaderx.dataset.dtypes import DType, contiguous, described, opaque, storable
+from loaderx.dataset.spelling import with_voids
 
 MAGIC = b"\x93NUMPY"
 HEADER_LIMIT = 1 << 16
@@ -30,6 +31,19 @@ class Header:
     fortran: bool
     size: int
     """The bytes of the header itself."""
+
+    @property
+    def nameless(self) -> bool:
+        """Whether values are a void without fields, which is all that NumPy keeps of the dtypes of `ml_dtypes`."""
+        return self.dtype.type is np.void and self.dtype.names is None
+
+    @property
+    def note(self) -> str:
+        """What a dry run says of the dtype: that it may be another one, where `ml_dtypes` has some of that width. Else nothing."""
+        if not self.nameless or self.dtype.itemsize > 2:
+            return ""
+        known = "bfloat16" if self.dtype.itemsize == 2 else "float8_e4m3fn"
+        return f"void of {self.dtype.itemsize} bytes; if ml_dtypes made them, dtype= says of what, such as {known!r}"
 
     @property
     def bytes(self) -> int:
@@ -71,7 +85,9 @@ def header_of(stream: IO[bytes], where: str, scalars: bool = False) -> Header:
         raise ValueError(f"{where}: expected a header of {length} bytes, found the end after {len(content)}")
     try:
         values = ast.literal_eval(content.decode("latin1" if start[6] < 3 else "utf-8").strip())
-        dtype = np.lib.format.descr_to_dtype(values["descr"])
+        # NumPy writes names for some dtypes of `ml_dtypes` that it doesn't know itself, such as '<f1'.
+        spelling: Any = with_voids(values["descr"])
+        dtype = np.lib.format.descr_to_dtype(spelling)
         shape, fortran = values["shape"], values["fortran_order"]
     except Exception as error:  # a literal of any kind may come out, and a dtype of it raises what it likes
         raise ValueError(f"{where}: a header that can't be understood: {error}") from error
@@ -83,6 +99,22 @@ def header_of(stream: IO[bytes], where: str, scalars: bool = False) -> Header:
         return Header(storable(dtype), shape, fortran, 8 + width + length)
     except TypeError as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def as_said(header: Header, said: Any, where: str) -> Header:
+    """A header with the dtype that its void is said to be; None leaves it. ValueError where it is no void of that width."""
+    if said is None:
+        return header
+    try:
+        dtype = storable(said)
+    except TypeError as error:
+        raise TypeError(f"dtype: {error}") from error
+    if not header.nameless or header.dtype.itemsize != dtype.itemsize:
+        raise ValueError(
+            f"{where}: dtype: {described(dtype)} is of {dtype.itemsize} bytes, and said of a void alone: expected "
+            f"'|V{dtype.itemsize}', found {described(header.dtype)}"
+        )
+    return replace(header, dtype=dtype)
 
 
 class InFile:

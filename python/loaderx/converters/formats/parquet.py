@@ -10,6 +10,7 @@ from typing import Any
 
 from loaderx.converters.arrow.tables import Read, TableSource, arrow_errors, same_schema
 from loaderx.converters.finding import with_suffix
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import PART_BYTES, Format
 
 WHOLE = 4
@@ -93,7 +94,8 @@ def source(files: Sequence[Path], *, nulls: str | Sequence[str] = "refuse", utc:
 def finds(path: Path) -> list[Path]:
     """Files by their names.
 
-    ValueError for a directory whose directories hold a column: the files lie in `year=2020/`, say, and don't have it.
+    ValueError for a directory whose directories hold a column: the files lie in `year=2020/`, say, and don't have it. Also for one of
+    several splits.
     """
     files = with_suffix(path, [".parquet", ".parq", ".pq"])
     for file in files:
@@ -103,7 +105,7 @@ def finds(path: Path) -> list[Path]:
                 f"{file}: the name of the directory {inner[0]!r} has values of a column that the files don't have; "
                 "convert pyarrow.dataset.dataset(path, partitioning='hive'), which has it, or list the files to leave it out"
             )
-    return files
+    return one_split(path, files)
 
 
 FORMAT = Format("parquet", "Apache Parquet", finds, source, "pyarrow")

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from loaderx._core import scan_examples
-from loaderx.converters.ahead import processors
 from loaderx.converters.finding import files_below, natural
 from loaderx.converters.formats.examples import (
-    Examples,
     Feature,
     Raw,
     Survey,
     check_options,
-    given_features,
+    found_examples,
     streams_of,
 )
 from loaderx.converters.formats.frames import (
@@ -36,6 +35,7 @@ from loaderx.converters.formats.frames import (
 )
 from loaderx.converters.formats.pieces import Nulls, gathered
 from loaderx.converters.formats.ranges import Inflated, beginning, read_range
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.source import ITSELF, Block, Format, Part
 
 NAME = re.compile(r"\.tfrec(ords?)?(-[0-9]+-of-[0-9]+)?(\.(gz|gzip|zlib))?$", re.IGNORECASE)
@@ -43,11 +43,12 @@ NUMBERED = re.compile(r"-[0-9]+-of-[0-9]+$")
 
 
 class TFRecords:
-    """The records of files, one file after another."""
+    """The records of files, one file after another. A first pass over them is made by so many `workers`."""
 
     def __init__(
         self,
         files: Sequence[Path],
+        workers: int = 1,
         *,
         examples: bool | None = None,
         features: Mapping[str, Any] | None = None,
@@ -56,21 +57,32 @@ class TFRecords:
         check_options(examples, features, nulls)
         self.files = files
         self._how = [compression(file) for file in files]
-        self._examples: Examples | None = None
-        if features is None and (examples or (examples is None and holds_examples(files, self._how))):
-            surveys = self._survey()
-            self._stretches: list[list[Stretch] | None] = [found for found, _ in surveys]
-            self._examples = Examples(merged(files, surveys), nulls, surveyed=True)
-        else:
+        self._workers = workers
+        self._stretches: list[list[Stretch] | None] = []
+        self._examples = found_examples(examples, features, nulls, self._first, self._survey)
+        if not self._stretches:
             self._stretches = [None if how else stretches(file) for file, how in zip(files, self._how, strict=True)]
-            if features is not None:
-                self._examples = Examples(given_features(features), nulls, surveyed=False)
         self.streams = streams_of(self._examples)
 
-    def _survey(self) -> list[tuple[list[Stretch] | None, Survey]]:
-        """Read all files once."""
-        with ThreadPoolExecutor(processors(), thread_name_prefix="loaderx-convert") as pool:
-            return list(pool.map(surveyed, self.files, self._how))
+    def _first(self) -> Iterator[Raw]:
+        """The first records of each file."""
+        for file, how in zip(self.files, self._how, strict=True):
+            for frames in islice(read_frames(file, how), 1):
+                yield raw(file, frames)
+
+    def _survey(self) -> Survey:
+        """Read all files once. Whatever ends it early, also Ctrl-C, ends the reading of each file at its next frames."""
+        stopped = threading.Event()
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="loaderx-convert") as pool:
+            try:
+                found = list(pool.map(partial(surveyed, stopped), self.files, self._how))
+            finally:
+                stopped.set()
+        self._stretches = [places for places, _ in found]
+        whole = Survey(str(self.files[0]))
+        for file, (_, survey) in zip(self.files, found, strict=True):
+            whole.merge(survey.seen, survey.records, str(file))
+        return whole
 
     @property
     def records(self) -> int | None:
@@ -134,43 +146,16 @@ def raw(file: Path, frames: Frames) -> Raw:
     return Raw(frames.buffer, frames.starts, frames.lengths, frames.first, str(file))
 
 
-def surveyed(file: Path, how: str | None) -> tuple[list[Stretch], Survey]:
-    """Where the records of a file lie, and which features they have."""
-    survey, found = Survey(), []
+def surveyed(stopped: threading.Event, file: Path, how: str | None) -> tuple[list[Stretch], Survey]:
+    """Where the records of a file lie, and which features they have; of some only, once it is `stopped`."""
+    survey = Survey(str(file))
+    found: list[Stretch] = []
     for frames in read_frames(file, how):
-        try:
-            survey.add(raw(file, frames))
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}; examples=False takes records as they are") from error
+        if stopped.is_set():
+            break
+        survey.add(raw(file, frames))
         found.append(Stretch(frames.offset, frames.end, frames.first, len(frames.starts)))
     return found, survey
-
-
-def merged(files: Sequence[Path], surveys: Sequence[tuple[Any, Survey]]) -> list[Feature]:
-    """The features of all files. ValueError if there are none."""
-    whole = Survey()
-    for file, (_, survey) in zip(files, surveys, strict=True):
-        whole.merge(survey.seen, survey.records, str(file))
-    features = whole.features()
-    if not features:
-        raise ValueError(f"{files[0]}: its records have no features; examples=False takes them as they are")
-    return features
-
-
-def holds_examples(files: Sequence[Path], how: Sequence[str | None]) -> bool:
-    """Whether the first records that have anything in them are Examples with features."""
-    for file, each in zip(files, how, strict=True):
-        for frames in read_frames(file, each):
-            try:
-                there = np.flatnonzero(frames.lengths)[:1]
-                if len(there):
-                    return bool(scan_examples(frames.buffer, frames.starts[there], frames.lengths[there], 0))
-            except ValueError as error:
-                if "SequenceExample" in str(error):
-                    raise ValueError(f"{file}: {error}; examples=False takes records as they are") from error
-                return False
-            break
-    return False
 
 
 def finds(path: Path) -> Sequence[Path]:
@@ -183,7 +168,7 @@ def finds(path: Path) -> Sequence[Path]:
     named = [file for file in files if NAME.search(file.name)]
     if not named:
         named = [file for file in files if NUMBERED.search(file.name) and has_header(beginning(file, HEADER))]
-    return sorted(named, key=natural)
+    return one_split(path, sorted(named, key=natural))
 
 
 FORMAT = Format("tfrecord", "TFRecord", finds, TFRecords)

@@ -22,6 +22,7 @@ from loaderx.converters.formats.pieces import (
     valid_spec,
 )
 from loaderx.converters.formats.ranges import Inflated, read_range
+from loaderx.converters.formats.splits import one_split
 from loaderx.converters.formats.tar_index import Member, Shard, indexed
 from loaderx.converters.formats.tar_values import ARRAYS, Field, Where, field_of, kind_of
 from loaderx.converters.source import TEXT, Array, Block, Format, Part, StreamSpec, Values
@@ -184,4 +185,9 @@ def place_of(shard: Shard, first: int, at: int, extension: str) -> str:
     return f"{shard.file}: sample {shard.key(first + at)!r}, {extension!r}"
 
 
-FORMAT = Format("webdataset", "WebDataset tar shards", lambda path: with_suffix(path, SUFFIXES), Shards)
+def finds(path: Path) -> Sequence[Path]:
+    """Files by name. ValueError for several splits."""
+    return one_split(path, with_suffix(path, SUFFIXES))
+
+
+FORMAT = Format("webdataset", "WebDataset tar shards", finds, Shards)

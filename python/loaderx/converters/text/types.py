@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,22 +22,39 @@ INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)\Z", re.ASCII)
 FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?(nan|NaN|inf|Inf|Infinity)\Z", re.ASCII)
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", re.ASCII)
 MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?\Z", re.ASCII)
+LEADING_ZEROS = re.compile(r"[+-]?0[0-9]", re.ASCII)
+LONGEST_INTEGER = len(str(-(1 << 63)))
 EXACT = 1 << 53
 """From here on not every whole number is a float64."""
 
 
 def is_integer(text: str) -> bool:
     """Whether a text is an int64, and nothing of it would be lost."""
-    return bool(INTEGER.match(text)) and -(1 << 63) <= int(text) < 1 << 63
+    return len(text) <= LONGEST_INTEGER and bool(INTEGER.match(text)) and -(1 << 63) <= int(text) < 1 << 63
 
 
 def is_float(text: str) -> bool:
-    """Whether a text is a number, and no whole one that no float64 is, nor one beyond all of them."""
-    if not FLOAT.match(text):
+    """Whether a text is a number, and its float64 has the digits that it has."""
+    if not FLOAT.match(text) or LEADING_ZEROS.match(text):
         return False
     if text.lstrip("+-").isdigit():
-        return abs(int(text)) <= EXACT and bool(INTEGER.match(text))
-    return "n" in text.lower() or not math.isinf(float(text))
+        return is_integer(text) and abs(int(text)) <= EXACT
+    return "n" in text.lower() or is_printed(text, float(text))
+
+
+def is_printed(text: str, value: float) -> bool:
+    """Whether a float64 gives a decimal back, when it is printed with as many digits or with as few as tell it from others."""
+    digits = digits_of(text)
+    if len(digits) <= sys.float_info.dig and (sys.float_info.min <= abs(value) < math.inf or not digits):
+        return True
+    return not math.isinf(value) and (
+        digits == digits_of(f"{value:.{len(digits) - 1}e}") or digits == digits_of(repr(value))
+    )
+
+
+def digits_of(number: str) -> str:
+    """The digits of a decimal without zeros at either end."""
+    return number.lower().partition("e")[0].replace(".", "").lstrip("+-").strip("0")
 
 
 def is_date(pattern: re.Pattern[str], dtype: str) -> Callable[[str], bool]:
