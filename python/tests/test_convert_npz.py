@@ -67,7 +67,6 @@ def test_files(memory: Path, save: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "from array 'label'" in writes_nothing(memory / "in", memory)
 
 
-@pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
 @settings(max_examples=20)
 @given(
     dtype=DTYPES,
