@@ -57,6 +57,10 @@ test-large: build ## records, tables and batches beyond 2^31 and 2^32 (5 GiB of 
 	cargo test --release -p zsampler --lib -- --ignored
 	LOADERX_LARGE=1 $(BIN)/pytest python/tests/test_large.py
 
+.PHONY: test-miri
+test-miri: ## the thread pool under Miri (needs the nightly toolchain with miri; ten minutes)
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" cargo +nightly miri test -p zrecord --lib -- pool:: --skip fork
+
 FRAMEWORKS := build/frameworks
 # Apart from one another: a process with JAX in it must not fork, and grain's shared memory is cleared away whenever Python likes.
 TORCH_TESTS := $(addprefix python/tests/test_,distributed.py interchange_torch.py stateful.py torch.py torch_device.py)
