@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from results import Results
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGE = "performance.md"
+FIGURES = "performance.jsonl"
+"""What the page is made of, beside it."""
 PARTS: dict[str, Callable[[Results], str]] = {
     "machine": tables.machine,
     "targets": tables.targets,
@@ -45,6 +48,8 @@ def main() -> None:
         page = replaced(page, name, part(results))
     made = charts.draw(results, options.into / "charts")
     (options.into / PAGE).write_text(page)
+    if options.figures != options.into / FIGURES:
+        shutil.copyfile(options.figures, options.into / FIGURES)
     print(f"{options.into / PAGE}, and in {options.into / 'charts'}: {', '.join(made)}")
 
 
