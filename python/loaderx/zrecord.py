@@ -323,9 +323,14 @@ class Zrecord(Closing):
     def install_dict(self, dict_bytes: Bytes) -> int:
         """Install a dictionary (`build_dict`, `loaderx.utils.train_dict`) in a "zstd_dict" store; returns its size in bytes.
 
-        ValueError for a store of another codec, for bytes that are no dictionary, and for another one than records were written with.
+        TypeError for what is no bytes; ValueError for a store of another codec, for bytes that are no dictionary, and for another one than
+        records were written with.
         """
-        return self._core.install_dict(bytes(dict_bytes))
+        try:
+            content = bytes(memoryview(dict_bytes))
+        except TypeError:
+            raise TypeError(f"dict_bytes: expected bytes, found {type(dict_bytes).__name__}") from None
+        return self._core.install_dict(content)
 
     def close(self) -> None:
         """Sync what this handle wrote and release files and locks. Closing twice is fine."""

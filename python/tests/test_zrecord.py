@@ -241,6 +241,15 @@ def test_build_dict_refuses() -> None:
         build_dict("abc", [3], 1024)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("given", [4096, "text", None, [1, 2]])
+def test_a_dictionary_is_bytes(tmp_path: Path, given: Any) -> None:
+    with (
+        Zrecord(tmp_path / "s", codec="zstd_dict") as store,
+        pytest.raises(TypeError, match="dict_bytes: expected bytes, found"),
+    ):
+        store.install_dict(given)
+
+
 def test_a_dictionary_for_another_codec(store: Zrecord, dictionary: bytes) -> None:
     before = contents(store.path)
     with pytest.raises(ValueError, match="dictionary"):
