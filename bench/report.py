@@ -48,7 +48,7 @@ def main() -> None:
         page = replaced(page, name, part(results))
     made = charts.draw(results, options.into / "charts")
     (options.into / PAGE).write_text(page)
-    if options.figures != options.into / FIGURES:
+    if options.figures.resolve() != (options.into / FIGURES).resolve():
         shutil.copyfile(options.figures, options.into / FIGURES)
     print(f"{options.into / PAGE}, and in {options.into / 'charts'}: {', '.join(made)}")
 

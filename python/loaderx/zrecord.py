@@ -326,11 +326,7 @@ class Zrecord(Closing):
         TypeError for what is no bytes; ValueError for a store of another codec, for bytes that are no dictionary, and for another one than
         records were written with.
         """
-        try:
-            content = bytes(memoryview(dict_bytes))
-        except TypeError:
-            raise TypeError(f"dict_bytes: expected bytes, found {type(dict_bytes).__name__}") from None
-        return self._core.install_dict(content)
+        return self._core.install_dict(bytes(byte_array(dict_bytes, "dict_bytes")))
 
     def close(self) -> None:
         """Sync what this handle wrote and release files and locks. Closing twice is fine."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,19 +80,6 @@ def fork(work: Callable[[], Any]) -> int:
     return child
 
 
-def ended(child: int, patience: float = 60) -> int:
-    """The exit code of a child: negative for the signal that killed it. One that does not end is killed (-9 is what it says then)."""
-    limit = time.monotonic() + patience
-    while time.monotonic() < limit:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise AssertionError(f"the child hangs for {patience} s")
-
-
 def die(*_: Any) -> None:
     """What a killed process does next."""
     os.kill(os.getpid(), signal.SIGKILL)
@@ -101,7 +87,7 @@ def die(*_: Any) -> None:
 
 def dies(work: Callable[[], Any]) -> None:
     """Run `work` in a child, which must be killed by it."""
-    assert ended(fork(work)) == -signal.SIGKILL
+    assert support.ended(fork(work)) == -signal.SIGKILL
 
 
 def dying(call: Callable[..., Any], before: int) -> Callable[..., Any]:

@@ -114,7 +114,7 @@ def fork() -> int:
 
 
 def in_child(work: Callable[..., Any]) -> int:
-    """Run `work` in a forked child; its exit status, or 99 if it does not end within 20 s."""
+    """Run `work` in a forked child; its exit status."""
     child = fork()
     if child == 0:
         status = 1
@@ -122,14 +122,20 @@ def in_child(work: Callable[..., Any]) -> int:
             status = int(work())
         finally:
             os._exit(status)
-    for _ in range(2000):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+    return ended(child, 20)
+
+
+def ended(child: int, patience: float = 60) -> int:
+    """The exit code of a child: negative for the signal that killed it. AssertionError for one that does not end; it is killed."""
+    limit = time.monotonic() + patience
+    while time.monotonic() < limit:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
+        time.sleep(0.002)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return 99
+    raise AssertionError(f"the child hangs for {patience} s")
 
 
 def run_python(code: str, *arguments: str, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:

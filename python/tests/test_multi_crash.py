@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from identities import NAMES, die, dies, dying, ended, fork, ids_of, leftovers, make, opened_ids, part
+from identities import NAMES, die, dies, dying, fork, ids_of, leftovers, make, opened_ids, part
 from loaderx.dataset import MSDataset, pending
 from loaderx.zrecord import StoreLockedError, Zrecord, ZrecordError
-from support import swap_last, unchanged
+from support import ended, swap_last, unchanged
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 

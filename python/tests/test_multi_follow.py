@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from identities import NAMES, ended, fork, ids_of, make, opened_ids, part
+from identities import NAMES, fork, ids_of, make, opened_ids, part
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import MSDataset
-from support import swap_last, unchanged
+from support import ended, swap_last, unchanged
 
 IDS = list(range(40, 45))
 

@@ -245,7 +245,7 @@ def test_build_dict_refuses() -> None:
 def test_a_dictionary_is_bytes(tmp_path: Path, given: Any) -> None:
     with (
         Zrecord(tmp_path / "s", codec="zstd_dict") as store,
-        pytest.raises(TypeError, match="dict_bytes: expected bytes, found"),
+        pytest.raises(TypeError, match="dict_bytes: expected a NumPy array or bytes, found"),
     ):
         store.install_dict(given)
 

@@ -251,7 +251,8 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def install_dict(self, dict_bytes: Bytes) -> int:
         """Install a dictionary from `loaderx.utils.train_dict` in a "zstd_dict" store; returns its size in bytes.
 
-        ValueError for a store of another codec, for bytes that are no dictionary, and for another one than records were written with.
+        TypeError for what is no bytes; ValueError for a store of another codec, for bytes that are no dictionary, and for another one than
+        records were written with.
         """
         return self._store.install_dict(dict_bytes)
 
