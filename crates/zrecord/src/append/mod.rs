@@ -1,4 +1,4 @@
-//! The write path: check -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit. While one block of records is
+//! The write path: check -> choose what to look for (trial) -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit. While one block of records is
 //! placed and flushed, the next ones are encoded.
 
 mod behind;
@@ -9,6 +9,7 @@ mod ordered;
 mod place;
 mod records;
 mod sync_ahead;
+mod trial;
 mod writer;
 
 pub use records::Records;
@@ -34,6 +35,7 @@ pub(crate) fn append(
     options: &Options,
 ) -> Result<u64> {
     let encoder = Encoder::new(open.codec, open.level, open.dictionary())?;
+    let encoder = writer.trial.choose(records, encoder)?;
     let shapes = shapes.filter(|shapes| !shapes.iter().all(Shape::is_plain));
     let first = writer.header.length;
     let rooms = std::mem::take(&mut writer.rooms);

@@ -7,6 +7,7 @@ use super::behind::Behind;
 use super::encode::Rooms;
 use super::place::{Rows, Run};
 use super::sync_ahead::SyncAhead;
+use super::trial::Trial;
 use crate::error::{Error, Result};
 use crate::format::{Entry, FLAG_SHAPES, FLAG_SUMS, Header, HeaderState, Shape, Sum, SyncSlot, names};
 use crate::lock;
@@ -38,6 +39,8 @@ pub(crate) struct Writer {
     /// Memory of one append that the next one uses again.
     pub(super) rooms: Rooms,
     pub(super) scratch: (Rows, Vec<Run>),
+    /// What records so far say about how to encode the next ones.
+    pub(super) trial: Trial,
 }
 
 impl Writer {
@@ -68,6 +71,7 @@ impl Writer {
             }),
             rooms: Rooms::default(),
             scratch: (Rows::default(), Vec::new()),
+            trial: Trial::default(),
             behind: Behind::default(),
             ahead: None,
             dir: dir.clone(),

@@ -1,5 +1,6 @@
 //! The write direction: records to stored bytes.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use zstd_safe::CDict;
@@ -12,9 +13,22 @@ pub(crate) struct Encoder(Kind);
 
 enum Kind {
     Raw,
-    Zstd { level: i32 },
+    Zstd { level: i32, matches: Matches },
     ZstdDict { level: i32, dictionary: Arc<Dictionary>, compressor: OnceLock<Arc<CDict<'static>>> },
 }
+
+/// What repeats within a record is stored once: which repetitions are looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Matches {
+    /// Those that the level looks for.
+    OfLevel,
+    /// Long ones alone. That takes less time, to write and to read, and where short ones are but chance it takes fewer bytes.
+    Long,
+}
+
+/// Levels 1 to 4 of zstd weigh time against bytes, and look for matches in one or two tables. Those above want the fewest bytes, those below
+/// the least time: they are taken at their word.
+const LEVELS_OF_TABLES: RangeInclusive<i32> = 1..=4;
 
 impl Encoder {
     /// `level` is the codec's default if `None`. A dictionary is needed for `ZstdDict`, and for no other codec. Digesting
@@ -27,7 +41,7 @@ impl Encoder {
         let level = codec.check_level(level)?.unwrap_or_default();
         match (codec, dictionary) {
             (Codec::Raw, None) => Ok(Self(Kind::Raw)),
-            (Codec::Zstd, None) => Ok(Self(Kind::Zstd { level })),
+            (Codec::Zstd, None) => Ok(Self(Kind::Zstd { level, matches: Matches::OfLevel })),
             (Codec::ZstdDict, Some(dictionary)) => {
                 Ok(Self(Kind::ZstdDict { level, dictionary, compressor: OnceLock::new() }))
             }
@@ -42,6 +56,16 @@ impl Encoder {
             Kind::Raw => Codec::Raw,
             Kind::Zstd { .. } => Codec::Zstd,
             Kind::ZstdDict { .. } => Codec::ZstdDict,
+        }
+    }
+
+    /// The same encoder but for these matches; `None` where there is no choice: nothing is matched, or nothing else is asked for.
+    pub(crate) fn looking_for(&self, matches: Matches) -> Option<Self> {
+        match self.0 {
+            Kind::Zstd { level, .. } if LEVELS_OF_TABLES.contains(&level) => {
+                Some(Self(Kind::Zstd { level, matches }))
+            }
+            _ => None,
         }
     }
 
@@ -66,7 +90,8 @@ impl Encoder {
         }
         let length = match &self.0 {
             Kind::Raw => raw::encode(record, out)?,
-            Kind::Zstd { level } => zstd::compress(record, *level, out)?,
+            Kind::Zstd { level, matches: Matches::OfLevel } => zstd::compress(record, *level, out)?,
+            Kind::Zstd { level, matches: Matches::Long } => zstd::compress_long(record, *level, out)?,
             Kind::ZstdDict { level, dictionary, compressor } => {
                 let compressor = match compressor.get() {
                     Some(compressor) => compressor,

@@ -15,7 +15,7 @@ mod zstd;
 
 pub(crate) use decoder::Decoder;
 pub(crate) use dict::Dictionary;
-pub(crate) use encoder::Encoder;
+pub(crate) use encoder::{Encoder, Matches};
 pub use error::CodecError;
 pub use frames::{Frames, Places};
 pub use kind::Codec;

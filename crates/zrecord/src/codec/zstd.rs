@@ -7,16 +7,20 @@ use std::io::Cursor;
 use std::mem::MaybeUninit;
 
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd_safe::{CCtx, CDict, DCtx, SafeResult};
+use zstd_safe::{CCtx, CDict, CParameter, DCtx, SafeResult, Strategy};
 
 use super::uninit::Uninit;
 use super::{CodecError, Dictionary};
 
 /// The four bytes that each frame begins with. Skippable and legacy frames begin otherwise and are no records.
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// The longest that zstd can be told not to go below.
+const LONG_MATCH: u32 = 7;
 
 thread_local! {
     static COMPRESSOR: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
+    /// The level that it is set to, and a context that looks for long matches alone.
+    static LONG_COMPRESSOR: RefCell<Option<(i32, CCtx<'static>)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
@@ -27,7 +31,23 @@ pub(super) fn bound(length: usize) -> usize {
 
 /// Appends the frame of `record` to `out`.
 pub(super) fn compress(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, CodecError> {
-    append(record, out, |context, frame| context.compress(frame, record, level))
+    append(record, out, |frame| {
+        COMPRESSOR.with_borrow_mut(|slot| run(compressor(slot)?.compress(frame, record, level)))
+    })
+}
+
+/// Appends a frame of `record` to `out` that has no matches but those of seven bytes and more, found in one table. What else makes the
+/// level, the window before all, is as it was.
+pub(super) fn compress_long(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, CodecError> {
+    append(record, out, |frame| {
+        LONG_COMPRESSOR.with_borrow_mut(|slot| {
+            let (_, context) = match slot {
+                Some(kept) if kept.0 == level => kept,
+                _ => slot.insert((level, long_compressor(level)?)),
+            };
+            run(context.compress2(frame, record))
+        })
+    })
 }
 
 /// Appends the frame of `record` to `out`. The level is the dictionary's.
@@ -36,30 +56,50 @@ pub(super) fn compress_with(
     dictionary: &CDict<'_>,
     out: &mut Vec<u8>,
 ) -> Result<usize, CodecError> {
-    append(record, out, |context, frame| context.compress_using_cdict(frame, record, dictionary))
+    append(record, out, |frame| {
+        COMPRESSOR
+            .with_borrow_mut(|slot| run(compressor(slot)?.compress_using_cdict(frame, record, dictionary)))
+    })
+}
+
+fn new_compressor() -> Result<CCtx<'static>, CodecError> {
+    CCtx::try_create().ok_or(CodecError::OutOfMemory { purpose: "a zstd compression context" })
+}
+
+fn compressor<'a>(slot: &'a mut Option<CCtx<'static>>) -> Result<&'a mut CCtx<'static>, CodecError> {
+    Ok(match slot {
+        Some(context) => context,
+        None => slot.insert(new_compressor()?),
+    })
+}
+
+fn long_compressor(level: i32) -> Result<CCtx<'static>, CodecError> {
+    let mut context = new_compressor()?;
+    for parameter in [
+        CParameter::CompressionLevel(level),
+        CParameter::Strategy(Strategy::ZSTD_fast),
+        CParameter::MinMatch(LONG_MATCH),
+    ] {
+        run(context.set_parameter(parameter))?;
+    }
+    Ok(context)
+}
+
+fn run(result: SafeResult) -> Result<usize, CodecError> {
+    result.map_err(|code| CodecError::Compress { reason: zstd_safe::get_error_name(code) })
 }
 
 fn append(
     record: &[u8],
     out: &mut Vec<u8>,
-    compress: impl FnOnce(&mut CCtx<'static>, &mut Cursor<&mut Vec<u8>>) -> SafeResult,
+    compress: impl FnOnce(&mut Cursor<&mut Vec<u8>>) -> Result<usize, CodecError>,
 ) -> Result<usize, CodecError> {
     out.try_reserve(bound(record.len())).map_err(|_| CodecError::OutOfMemory { purpose: "a zstd frame" })?;
     let end = out.len() as u64;
     // A cursor at the end of a vector writes into the spare capacity, and an error leaves the length as it was.
     let mut frame = Cursor::new(out);
     frame.set_position(end);
-    COMPRESSOR.with_borrow_mut(|slot| {
-        let context = match slot {
-            Some(context) => context,
-            None => {
-                let fresh = CCtx::try_create();
-                slot.insert(fresh.ok_or(CodecError::OutOfMemory { purpose: "a zstd compression context" })?)
-            }
-        };
-        compress(context, &mut frame)
-            .map_err(|code| CodecError::Compress { reason: zstd_safe::get_error_name(code) })
-    })
+    compress(&mut frame)
 }
 
 /// Decodes the one frame that `stored` consists of into `dst`, which it fills. After an error the content of `dst` is
