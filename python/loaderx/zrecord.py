@@ -72,7 +72,8 @@ class Zrecord(Closing):
     Args:
         path: directory of the store; created, parents included, when missing.
         codec: "raw", "zstd" or "zstd_dict". None: "zstd" for a new store, whatever it is for an existing one.
-        level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict".
+        level: zstd level of a new store. None: 3 for "zstd", 19 for "zstd_dict". At 1 to 4, "zstd" leaves out short
+            matches where they save nothing.
         verify: "always" checks each record that is read against its checksum, "once" only at its first read, "never" trusts the disk.
         io: "mmap" reads through a memory map, "pread" by positional reads, "auto" chooses by the file system.
         read_only: never create, never write, and take no lock for writing.

@@ -55,6 +55,17 @@ def test_after_delete_append_and_compact(
     assert same(published.read_dense(store), stack(kept, rows))
 
 
+@pytest.mark.parametrize(("size", "count"), [(64, 400), (400, 24), (1100, 4)])
+def test_frames_of_long_matches(published: Published, tmp_path: Path, size: int, count: int) -> None:
+    """Camera noise, in which short matches are chance and not looked for: what the same level stores in another way, and larger."""
+    noise = np.random.default_rng(5).normal(120, 9, (count, size, size)).clip(0, 255).astype(np.uint8)
+    from_numpy(tmp_path / "store", noise, codec="zstd")
+    assert same(published.read_dense(tmp_path / "store"), noise)
+    with DenseDataset(tmp_path / "store") as ours:
+        ours.append(noise[:2])
+    assert same(published.read_dense(tmp_path / "store"), np.concatenate([noise, noise[:2]]))
+
+
 def test_records_of_zero_bytes(published: Published, tmp_path: Path) -> None:
     rows = np.zeros((4, 0, 3), np.float32)
     from_numpy(tmp_path / "store", rows, codec="zstd")
