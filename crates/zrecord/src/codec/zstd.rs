@@ -189,10 +189,33 @@ mod tests {
 
     #[test]
     fn a_frame_states_its_content_size_and_has_no_checksum() {
-        let record = samples::records(1).remove(0);
-        let stored = frame(&record);
-        assert_eq!(zstd_safe::get_frame_content_size(&stored).unwrap(), Some(record.len() as u64));
-        assert_eq!(stored[4] & 0b100, 0, "checksum flag");
+        let records = samples::records(3000);
+        for record in [b"".to_vec(), records[0].clone(), records.concat()] {
+            for level in [3, 1, 4, 3] {
+                let mut long = Vec::new();
+                compress_long(&record, level, &mut long).unwrap();
+                for stored in [frame(&record), long] {
+                    let found = zstd_safe::get_frame_content_size(&stored).unwrap();
+                    assert_eq!(found, Some(record.len() as u64));
+                    assert_eq!(stored[4] & 0b100, 0, "checksum flag");
+                    assert_eq!(decode(&stored, record.len()).unwrap(), record);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn long_matches_are_found_and_short_ones_are_not_looked_for() {
+        let record = samples::records(40).concat();
+        let long = |record: &[u8]| compress_long(record, 3, &mut Vec::new()).unwrap();
+        assert!(long(&record) < long(&record[..record.len() / 2]) * 2);
+        assert!(frame(&record).len() < long(&record));
+        // As far back as the level looks.
+        let mut apart = record.clone();
+        apart.extend(std::iter::repeat_n(7, 1 << 20));
+        let once = long(&apart);
+        apart.extend(&record);
+        assert!(long(&apart) < once + record.len() / 8);
     }
 
     #[test]
