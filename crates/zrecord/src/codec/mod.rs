@@ -6,6 +6,7 @@ mod encoder;
 mod error;
 mod frames;
 mod kind;
+mod plain_frame;
 mod raw;
 #[cfg(test)]
 mod samples;

@@ -1,0 +1,177 @@
+//! Frames of one block that is stored as it is, or is one byte repeated: what zstd makes of records that it can't shorten, and of constant ones.
+//!
+//! Such a frame is its record behind a header. For labels, whose records are a few bytes long, to set libzstd up for it would take ten times as long as to copy it.
+
+use std::mem::MaybeUninit;
+
+use super::uninit;
+use super::zstd::MAGIC;
+
+/// The largest block of any frame.
+const LARGEST_BLOCK: usize = 1 << 17;
+
+/// What such a frame's record is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Content<'a> {
+    Stored(&'a [u8]),
+    Repeated(u8),
+}
+
+/// Decodes `stored` into `dst` if it is exactly one such frame, of as many bytes as `dst` has, for the dictionary of this id (0: for none). `false`:
+/// nothing was written, and libzstd knows what it is, or what is wrong with it.
+pub(super) fn decode(stored: &[u8], dictionary: u32, dst: &mut [MaybeUninit<u8>]) -> bool {
+    match content(stored, dictionary, dst.len()) {
+        Some(Content::Stored(record)) => uninit::copy(record, dst),
+        Some(Content::Repeated(byte)) => {
+            dst.fill(MaybeUninit::new(byte));
+            true
+        }
+        None => false,
+    }
+}
+
+/// RFC 8878, 3.1.1: magic number, descriptor, dictionary id, content size, block header, block.
+fn content(stored: &[u8], dictionary: u32, length: usize) -> Option<Content<'_>> {
+    let (&descriptor, rest) = stored.strip_prefix(&MAGIC)?.split_first()?;
+    // A single segment, without a checksum, and with no bit that is unused or reserved.
+    if descriptor & 0b0011_1100 != 0b0010_0000 {
+        return None;
+    }
+    let (id, rest) = number(rest, (1 << (descriptor & 0b11)) >> 1)?;
+    let (size, rest) = number(rest, 1 << (descriptor >> 6))?;
+    // Two bytes count from where one byte ends.
+    let size = if descriptor >> 6 == 1 { size + 256 } else { size };
+    let (block, rest) = number(rest, 3)?;
+    let in_block = usize::try_from(block >> 3).ok()?;
+    let fits = size == length as u64 && in_block == length && (1..=LARGEST_BLOCK).contains(&length);
+    if !fits || id != u64::from(dictionary) {
+        return None;
+    }
+    match (block & 0b111, rest) {
+        (0b001, record) if record.len() == length => Some(Content::Stored(record)),
+        (0b011, [byte]) => Some(Content::Repeated(*byte)),
+        _ => None,
+    }
+}
+
+/// A little-endian number of so many bytes, and what follows it.
+fn number(bytes: &[u8], width: usize) -> Option<(u64, &[u8])> {
+    let (digits, rest) = bytes.split_at_checked(width)?;
+    Some((digits.iter().rev().fold(0, |value, &digit| value << 8 | u64::from(digit)), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Codec, Encoder, samples};
+    use zstd_safe::DCtx;
+
+    /// Nothing in it repeats.
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut byte = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        (0..length).map(|_| byte()).collect()
+    }
+
+    fn frame(encoder: &Encoder, record: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encoder.encode(record, &mut out).unwrap();
+        out
+    }
+
+    fn plainly(stored: &[u8], id: u32, length: usize) -> Option<Vec<u8>> {
+        let mut done = false;
+        let record = samples::decode_with(length, |dst| {
+            done = decode(stored, id, dst);
+            Ok(())
+        });
+        done.then(|| record.unwrap())
+    }
+
+    /// What libzstd makes of all of `stored`, with the sample dictionary or none.
+    fn by_zstd(stored: &[u8], with_dictionary: bool) -> Option<Vec<u8>> {
+        let mut record = Vec::with_capacity(LARGEST_BLOCK * 2);
+        let dictionary = samples::dictionary();
+        let done = if with_dictionary {
+            DCtx::create().decompress_using_ddict(&mut record, stored, dictionary.decompressor())
+        } else {
+            DCtx::create().decompress(&mut record, stored)
+        };
+        done.is_ok().then_some(record)
+    }
+
+    fn encoders() -> [(Encoder, u32); 2] {
+        let dictionary = samples::dictionary();
+        let id = dictionary.id();
+        [
+            (Encoder::new(Codec::Zstd, None, None).unwrap(), 0),
+            (Encoder::new(Codec::ZstdDict, Some(3), Some(dictionary)).unwrap(), id),
+        ]
+    }
+
+    #[test]
+    fn records_that_do_not_shrink_and_constant_ones_are_decoded() {
+        for (encoder, id) in encoders() {
+            for length in [1, 2, 8, 100, 255, 256, 257, 5000, 65_535, 65_791, 65_792, LARGEST_BLOCK] {
+                let stored = frame(&encoder, &noise(length));
+                assert_eq!(plainly(&stored, id, length), Some(noise(length)), "{length} bytes");
+                assert_eq!(plainly(&stored, id ^ 1, length), None, "of another dictionary");
+                assert_eq!(plainly(&stored, id, length + 1), None);
+                assert_eq!(plainly(&stored, id, length - 1), None);
+            }
+            let stored = frame(&encoder, &[7; 5000]);
+            assert!(id != 0 || stored.len() < 20);
+            assert!(plainly(&stored, id, 5000).is_none_or(|record| record == [7; 5000]));
+        }
+        let repeated = [&MAGIC[..], &[0b0010_0000, 200, 0x43, 0x06, 0, 9]].concat();
+        assert_eq!(by_zstd(&repeated, false), Some(vec![9; 200]));
+        assert_eq!(plainly(&repeated, 0, 200), Some(vec![9; 200]));
+    }
+
+    #[test]
+    fn others_are_left_to_zstd() {
+        let (encoder, _) = &encoders()[0];
+        for record in [b"".to_vec(), samples::records(1).concat(), noise(LARGEST_BLOCK + 1)] {
+            assert_eq!(plainly(&frame(encoder, &record), 0, record.len()), None);
+        }
+    }
+
+    #[test]
+    fn what_is_decoded_here_is_what_zstd_decodes() {
+        let mut decoded = 0;
+        for (encoder, id) in encoders() {
+            for length in [1, 8, 40, 300] {
+                let stored = frame(&encoder, &noise(length));
+                for place in 0..stored.len().min(24) {
+                    for byte in 0..=255 {
+                        let mut changed = stored.clone();
+                        changed[place] = byte;
+                        for length in [length, length.wrapping_add_signed(1), 200, 256] {
+                            if let Some(record) = plainly(&changed, id, length) {
+                                assert_eq!(
+                                    by_zstd(&changed, id != 0),
+                                    Some(record),
+                                    "byte {place} is {byte}"
+                                );
+                                decoded += 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(decoded > 1000, "{decoded}");
+    }
+
+    #[test]
+    fn a_cut_or_longer_frame_is_none() {
+        let stored = frame(&encoders()[0].0, &noise(40));
+        assert!((0..stored.len()).all(|cut| plainly(&stored[..cut], 0, 40).is_none()));
+        assert_eq!(plainly(&[&stored[..], &[0]].concat(), 0, 40), None);
+    }
+}
