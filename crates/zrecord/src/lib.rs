@@ -41,7 +41,7 @@ pub use format::{Dimensions, FORMAT_VERSION, MAX_RANK, MAX_RECORD_LEN, Shape};
 pub use options::{Io, Options, Verify};
 pub use pool::{on_this_thread, panic_text};
 pub use repair::{Repair, Repaired, repair};
-pub use stats::Stats;
+pub use stats::{Mapping, Stats};
 pub use store::Store;
 pub use verify::{Progress, Report, Watch, verify};
 pub use view::View;
