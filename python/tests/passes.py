@@ -39,7 +39,7 @@ def gathers(streams: MSDataset) -> None:
         ragged.packed(part)
         ragged.shapes(part)
         dense.gather(part, out)
-        streams.memory()
+    streams.memory()
     for ds in streams.streams.values():
         assert sum(1 for _ in ds) == RECORDS
         ds.stats()

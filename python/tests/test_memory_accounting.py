@@ -125,22 +125,37 @@ import sys, time
 import numpy as np
 from loaderx import DenseDataset
 with DenseDataset(sys.argv[1]) as ds:
-    found = lambda: (ds.memory()["batches"], ds.memory()["kept"])
+    def found():
+        memory = ds.memory()
+        return memory["batches"], memory["kept"]
+
+    def used():
+        first = ds[:1000]
+        size = found()[0]
+        view = first[5:7]
+        second = ds[:1000]
+        yield found(), (2 * size, 0)
+        begun = time.monotonic()
+        del first, second
+        yield found(), (size, size)
+        del view
+        yield found(), (0, 2 * size)
+        third = ds[:1000]
+        yield found(), (size, size)
+        del third
+        assert 4_000_000 <= size <= 4_000_000 + (2 << 20), size
+        # Memory is kept for two seconds. A busy machine may take as long for a line.
+        yield time.monotonic() - begun < 1.5, True
+
     assert found() == (0, 0), found()
-    first = ds[:1000]
-    size = found()[0]
-    assert 4_000_000 <= size <= 4_000_000 + (2 << 20), size
-    view = first[5:7]
-    second = ds[:1000]
-    assert found() == (2 * size, 0), found()
-    del first, second
-    assert found() == (size, size), found()
-    del view
-    assert found() == (0, 2 * size), found()
-    third = ds[:1000]
-    assert found() == (size, size), found()
-    del third
     deadline = time.monotonic() + 60
+    seen = [(1, 0)]
+    while any(got != want for got, want in seen):
+        assert time.monotonic() < deadline, seen
+        while found() != (0, 0):
+            assert time.monotonic() < deadline, found()
+            time.sleep(0.05)
+        seen = list(used())
     while found() != (0, 0):
         assert time.monotonic() < deadline, found()
         time.sleep(0.05)

@@ -19,6 +19,7 @@ mod open;
 mod options;
 mod pool;
 mod prefetch;
+mod published;
 mod recover;
 mod repair;
 mod rows;

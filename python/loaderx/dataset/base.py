@@ -246,7 +246,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
         return self._store.stats()
 
     def memory(self) -> Memory:
-        """What the store takes of this process's memory, and what all batches take, in bytes: why RSS is large (`docs/loader.md`, Memory).
+        """What the store takes of this process's memory, and what all batches take, in bytes: why RSS is large (`docs/stores.md`).
 
         `mapped` bytes of its files are address space, `resident` of these are in RSS: page cache, not memory that is taken. `batches` and
         `kept` are anonymous: batches that somebody has, and free memory for the next ones, of the whole process.
