@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +341,10 @@ def test_deletes_meanwhile(tmp_path: Path) -> None:
 # -- the end
 
 
+def filled(made: _core.Pipeline) -> bool:
+    return made.ready == 8
+
+
 def test_dropped_from_a_garbage_collection(dense_store: _core.Store) -> None:
     class Cycle:
         def __init__(self) -> None:
@@ -348,7 +353,7 @@ def test_dropped_from_a_garbage_collection(dense_store: _core.Store) -> None:
 
     for _ in range(20):
         cycle = Cycle()
-        assert soon(lambda made=cycle.pipeline: made.ready == 8)
+        assert soon(partial(filled, cycle.pipeline))
         del cycle
         gc.collect()
 

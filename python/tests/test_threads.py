@@ -103,7 +103,7 @@ def test_other_threads_run_during_a_gather(tmp_path: Path) -> None:
             last = now
 
     ticker = threading.Thread(target=tick)
-    shares = []
+    shares: list[float] = []
     with DenseDataset(tmp_path / "s") as dataset:
         ticker.start()
         try:
