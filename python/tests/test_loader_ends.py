@@ -166,6 +166,7 @@ def test_a_loader_that_failed_is_collected(ds: DenseDataset) -> None:
     assert reference() is None
 
 
+@pytest.mark.timeout(320)
 def test_many_loaders_leave_nothing(path: Path, kind: dict[str, Any]) -> None:
     """Opened, read once and dropped, with their datasets: ten thousand where no Python threads start, which takes longest."""
     code = """
