@@ -63,7 +63,7 @@ test-miri: ## the thread pool under Miri (needs the nightly toolchain with miri;
 
 FRAMEWORKS := build/frameworks
 # Apart from one another: a process with JAX in it must not fork, and grain's shared memory is cleared away whenever Python likes.
-TORCH_TESTS := $(addprefix python/tests/test_,distributed.py interchange_torch.py stateful.py torch.py torch_device.py)
+TORCH_TESTS := $(addprefix python/tests/test_,distributed.py interchange_torch.py memory_workers.py stateful.py torch.py torch_device.py)
 JAX_TESTS := $(addprefix python/tests/test_,frameworks.py interchange_jax.py jax.py)
 .PHONY: test-frameworks test-torch
 test-frameworks: build $(FRAMEWORKS)/.made ## PyTorch, JAX and grain on the CPU, in an environment of their own (2 GB on disk)

@@ -20,6 +20,16 @@ class Stats(TypedDict):
     reclaimable: int
 
 @type_check_only
+class Mapping(TypedDict):
+    mapped: int
+    resident: int | None
+
+@type_check_only
+class BatchMemory(TypedDict):
+    in_use: int
+    kept: int
+
+@type_check_only
 class Report(TypedDict):
     records: int
     sound: int
@@ -148,6 +158,10 @@ class Store:
     def delete(self, idxs: npt.NDArray[np.uint64]) -> None: ...
     def compact(self) -> None: ...
     def stats(self) -> Stats: ...
+    def mapping(self) -> Mapping:
+        """The bytes of files that the handle has mapped, and of those that are resident."""
+    def unmap(self) -> None:
+        """Unmap the files; whoever reads next maps them again. Views keep theirs."""
     def begin_write(self) -> int:
         """Become the store's writer before there is something to write; returns the length, which only this handle can change then."""
     def hold(self, what: str = "hold") -> int:
@@ -325,6 +339,9 @@ def build_dict(samples: npt.NDArray[Any] | bytes, sizes: npt.NDArray[np.uint64],
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """A writable, C-contiguous array of unspecified content that owns its memory; that of large ones is used again when the last view is gone."""
+
+def batch_memory() -> BatchMemory:
+    """What the batches of this process hold in blocks of 64 KiB and more: bytes in use, and kept for the next ones."""
 
 def verify(path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Report:
     """Read and check everything in a store; `progress(done, total)` is called now and then, in records."""

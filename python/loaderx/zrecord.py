@@ -28,6 +28,7 @@ from loaderx._core import (
 )
 from loaderx.arguments import uint64_array
 from loaderx.closing import Closing
+from loaderx.memory import Memory, memory_of
 from loaderx.older import refuse_older
 
 if TYPE_CHECKING:
@@ -286,6 +287,14 @@ class Zrecord(Closing):
     def stats(self) -> Stats:
         """Records, and in bytes: `live_bytes` that they take, `chunk_bytes` in the files, `reclaimable` by `compact` at most."""
         return self._core.stats()
+
+    def memory(self) -> Memory:
+        """What the store takes of this process's memory, and what all batches take, in bytes; see `loaderx.memory.Memory`."""
+        return memory_of([self._core])
+
+    def drop_resident(self) -> None:
+        """Unmap the store's files, so that they leave RSS; see `DenseDataset.drop_resident`."""
+        self._core.unmap()
 
     def begin_write(self) -> int:
         """Become the store's writer now rather than with the first write; returns the length.

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,10 @@ from hypothesis import HealthCheck, settings
 from loaderx.dataset import DenseDataset, MSDataset, RaggedDataset
 from loaderx.utils import from_iterator, from_numpy, train_dict
 from streams import COUNT, IMAGES, TOKENS
-from support import Array, images
+from support import Array, images, in_memory
+
+if sys.platform != "win32":
+    import resource
 
 # Time limits are pytest's business: a slow machine must not fail a property. CI judges a change, so it tries the same examples each
 # time; new ones are looked for wherever else the tests run.
@@ -25,6 +30,30 @@ settings.register_profile(
     derandomize="LOADERX_SAME_EXAMPLES" in os.environ,
 )
 settings.load_profile("loaderx")
+
+
+MOST_MEMORY = 4 << 30
+"""Bytes that a process of the tests may take where the machine has less than twice as much."""
+LEAVING = 120
+"""Seconds that the end of the interpreter may take."""
+
+
+def pytest_configure() -> None:
+    """A test that takes memory without end is a MemoryError of that test, and doesn't end the machine's other programs.
+
+    What maps files or is shared doesn't count. CUDA reserves more address space than any machine has memory.
+    """
+    if sys.platform == "linux" and "LOADERX_LARGE" not in os.environ and not Path("/dev/nvidiactl").exists():
+        half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = max(half, MOST_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def pytest_unconfigure() -> None:
+    """A thread that hangs is waited for when the interpreter ends: not for ever."""
+    if sys.__stderr__ is not None:
+        faulthandler.dump_traceback_later(LEAVING, exit=True, file=sys.__stderr__)
 
 
 @pytest.fixture(scope="session")
@@ -97,8 +126,8 @@ def processes() -> Any:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
     """A directory in memory where there is such a thing: a sync takes no time there, so more of everything else meets."""
-    shared = Path("/dev/shm")
-    if not os.access(shared, os.W_OK):
+    shared = in_memory()
+    if shared is None:
         yield tmp_path
         return
     with tempfile.TemporaryDirectory(dir=shared) as directory:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import resource
 import shutil
@@ -26,7 +25,7 @@ class SmallDisk:
     def take_names(self) -> None:
         """Make files until no more can be made."""
         with contextlib.suppress(OSError):
-            for number in itertools.count():
+            for number in range(100_000):
                 self.ballast.with_suffix(f".{number}").touch(exist_ok=False)
 
     def fill(self, leave: int = 0) -> None:

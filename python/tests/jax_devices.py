@@ -32,7 +32,9 @@ def coordinator() -> str:
             port = probe.getsockname()[1]
         file.with_suffix(".new").write_text(str(port))
         file.with_suffix(".new").rename(file)
+    deadline = time.monotonic() + 60
     while not file.exists():
+        assert time.monotonic() < deadline, "rank 0 is not there"
         time.sleep(0.01)
     return f"127.0.0.1:{file.read_text()}"
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from loaderx.zrecord import (
     StoreLockedError,
     ZrecordError,
 )
-from support import same
+from support import interrupted_soon, same
 
 ROWS = np.arange(60 * 25, dtype=np.int32).reshape(60, 25)
 
@@ -182,17 +179,9 @@ def test_progress_and_interruption(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("sigint")
 def test_ctrl_c_ends_a_long_check(tmp_path: Path) -> None:
     path = dense(tmp_path)
-
-    def interrupt() -> None:
-        time.sleep(0.2)
-        _thread.interrupt_main()
-
-    interrupter = threading.Thread(target=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        interrupter.start()
-        while True:
+    with interrupted_soon():
+        for _ in range(100_000):
             verify(path)
-    interrupter.join()
 
 
 @pytest.mark.parametrize("codec", ["raw", "zstd"])

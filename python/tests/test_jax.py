@@ -158,5 +158,9 @@ def test_a_global_batch(tmp_path: Path, processes: int, devices: int) -> None:
         subprocess.Popen([sys.executable, str(DEVICES), *arguments, str(rank)], stderr=subprocess.PIPE, text=True)
         for rank in range(processes)
     ]
-    outcomes = [(process.communicate(timeout=240)[1], process.returncode) for process in started]
+    try:
+        outcomes = [(process.communicate(timeout=240)[1], process.returncode) for process in started]
+    finally:
+        for process in started:
+            process.kill()
     assert all(code == 0 for _, code in outcomes), "\n".join(text for text, _ in outcomes)

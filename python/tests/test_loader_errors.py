@@ -21,6 +21,7 @@ from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
 from loaderx.zrecord import CorruptRecordError
 from streams import COUNT, steps, unbroken
+from support import GENEROUS, eventually
 
 
 class TwoArguments(Exception):
@@ -148,7 +149,7 @@ def test_a_timeout_says_from_which_step_on(streams: Any, ordered: bool) -> None:
         return batch if batch["index"].tolist() != bad or go_on.wait() else None
 
     with DataLoader(streams, 1, 5, transform=transform, timeout=0.5, ordered=ordered) as loader:
-        assert steps(loader, 1) == unbroken(1)
+        assert eventually(lambda: steps(loader, 1), TimeoutError) == unbroken(1)
         where = "step 1" if ordered else "from step 1 on"
         with pytest.raises(TimeoutError, match=rf"^{where}: no batch within 0\.5 s$"):
             next(loader)
@@ -172,7 +173,7 @@ def test_a_timeout_bounds_the_wait_for_other_threads(streams: Any) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(GENEROUS)
         assert time.monotonic() - started < 15
         assert [str(error) for error in errors] == ["step 0: no batch within 1.0 s"] * 30
         go_on.set()

@@ -23,21 +23,21 @@ from loaderx.utils import from_numpy
 from loaderx.zrecord import StaleStoreError
 from numbers_stream import Numbers, drawn, draws
 from streams import steps, unbroken
-from support import soon
+from support import GENEROUS, soon
 
 
 def loader(**options: Any) -> DataLoader:
     return DataLoader({"n": Numbers(100)}, **{"batch_size": 4, **options})
 
 
-def slow_at(*steps: int) -> Callable[[dict[str, Any]], Any]:
-    """A transform that takes its time at some steps (which it knows by their records)."""
+def slow_at(*steps: int, until: threading.Event | None = None) -> Callable[[dict[str, Any]], Any]:
+    """A transform that takes its time at some steps (which it knows by their records), or waits there."""
     run = draws(100, max(steps) + 1, batch_size=4)
     slow = [run[step] for step in steps]
 
     def transform(batch: dict[str, Any]) -> dict[str, Any]:
         if batch["n"].tolist() in slow:
-            time.sleep(0.5)
+            (until or threading.Event()).wait(0.5 if until is None else GENEROUS)
         return batch
 
     return transform
@@ -46,8 +46,11 @@ def slow_at(*steps: int) -> Callable[[dict[str, Any]], Any]:
 class TestAsReady:
     def test_each_batch_comes_once(self) -> None:
         run = draws(100, 24, batch_size=4)
-        with loader(ordered=False, num_workers=3, transform=slow_at(0, 5)) as unordered:
-            got = drawn(unordered, 20)
+        go_on = threading.Event()
+        with loader(ordered=False, num_workers=3, transform=slow_at(0, 5, until=go_on)) as unordered:
+            got = drawn(unordered, 1)
+            go_on.set()
+            got += drawn(unordered, 19)
             assert got[0] != run[0]
             state = unordered.state_dict()
         assert all(batch in run for batch in got)
@@ -103,10 +106,10 @@ class TestAsReady:
             ordered.load_state_dict(ordered.state_dict() | {"seen": [3]})
             run = draws(100, 7, batch_size=4)
             assert drawn(ordered, 6) == [run[step] for step in (0, 1, 2, 4, 5, 6)]
-            time.sleep(1)  # by now step 3 is there
-            next(ordered)
             pipeline = ordered._pipeline
             assert isinstance(pipeline, Threads)
+            assert soon(lambda: 3 in pipeline.results)
+            next(ordered)
             assert min(pipeline.results, default=7) >= 7
 
 
@@ -307,12 +310,14 @@ class TestBounds:
         with loader(transform=large, num_workers=1, prefetch_size=20, prefetch_bytes=64_000) as bounded:
             next(bounded)
             next(bounded)
-            time.sleep(0.5)
             # Half of the bytes: two batches of 16,000.
+            assert soon(lambda: len(made) >= 2 + 2)
+            time.sleep(0.3)
             assert len(made) == 2 + 2
             for _ in range(30):
                 next(bounded)
-            time.sleep(0.5)
+            assert soon(lambda: len(made) >= 32 + 2)
+            time.sleep(0.3)
             assert len(made) == 32 + 2
 
     @pytest.mark.parametrize("worker_type", ["thread", "process"])

@@ -110,11 +110,19 @@ def test_what_nobody_uses_any_more_goes_back_to_the_system() -> None:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
 
     size = 96 << 20
-    array = new_bytes(size)
-    array[:] = 1
-    held = resident()
-    del array
-    assert resident() > held - size // 2, "the block is kept for the next batch"
+    for _ in range(20):
+        array = new_bytes(size)
+        array[:] = 1
+        held = resident()
+        begun = time.monotonic()
+        del array
+        left = resident()
+        # It is kept for two seconds, and a busy machine can take longer from one line to the next.
+        if time.monotonic() - begun < 1:
+            break
+    else:
+        pytest.skip("the machine is too busy to tell")
+    assert left > held - size // 2, "the block is kept for the next batch"
     deadline = time.monotonic() + 60
     while resident() > held - size * 9 // 10:
         assert time.monotonic() < deadline, "the block is kept for ever"

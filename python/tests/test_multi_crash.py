@@ -18,7 +18,7 @@ import pytest
 from identities import NAMES, die, dies, dying, fork, ids_of, leftovers, make, opened_ids, part
 from loaderx.dataset import MSDataset, pending
 from loaderx.zrecord import StoreLockedError, Zrecord, ZrecordError
-from support import ended, swap_last, unchanged
+from support import GENEROUS, ended, in_memory, swap_last, unchanged
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
@@ -31,8 +31,7 @@ AFTER = swap_last(BEFORE, GONE)
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A kill takes nothing that was written, synced or not: memory does as well as a disk, and syncs at once."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as name:
         yield Path(name)
 
 
@@ -328,9 +327,11 @@ def test_kills_at_random_points(home: Path) -> None:
         descriptor = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         child = fork(lambda: change_for_ever(root, descriptor, rng.randrange(1 << 32), ids))  # noqa: B023
         os.close(descriptor)
-        wait_for_change(child, journal, rng.choice(["", "append", "delete"]), rng.randrange(5))
-        time.sleep(rng.choice([0, 0.001, 0.03]) * rng.random())
-        os.kill(child, signal.SIGKILL)
+        try:
+            wait_for_change(child, journal, rng.choice(["", "append", "delete"]), rng.randrange(5))
+            time.sleep(rng.choice([0, 0.001, 0.03]) * rng.random())
+        finally:
+            os.kill(child, signal.SIGKILL)
         assert ended(child) == -signal.SIGKILL
         (kind, without), (_, whole) = told(journal, ids)
         seen[kind or "between"] = seen.get(kind or "between", 0) + 1
@@ -351,8 +352,10 @@ def test_kills_at_random_points(home: Path) -> None:
 
 def wait_for_change(child: int, journal: Path, kind: str, number: int) -> None:
     """Wait until so many changes are done, and one of this kind is under way."""
+    deadline = time.monotonic() + 2 * GENEROUS
     while True:
         assert os.waitpid(child, os.WNOHANG) == (0, 0), journal.read_text()
+        assert time.monotonic() < deadline, journal.read_text()
         content = journal.read_text()
         last = content[content[:-1].rfind("\n") + 1 :]
         if content.count("done") >= number and last not in ("", "done\n") and last.startswith(kind):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
+import sys
+import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 from identities import NAMES, fork, ids_of, make, opened_ids, part
 from loaderx.dataloader import DataLoader
 from loaderx.dataset import MSDataset
-from support import ended, swap_last, unchanged
+from support import GENEROUS, ended, swap_last, unchanged
 
 IDS = list(range(40, 45))
 
@@ -70,6 +73,7 @@ def test_a_follower_of_a_writer_that_is_gone_keeps_what_all_have(root: Path) -> 
 def test_readers_follow_a_writer(root: Path) -> None:
     """Two processes follow, one opens anew each time, while this one appends."""
     reading, writing = os.pipe()
+    hearing, telling = os.pipe()
 
     def follow() -> None:
         os.close(writing)
@@ -81,6 +85,8 @@ def test_readers_follow_a_writer(root: Path) -> None:
                 ids = ids_of(ds)
                 assert ids == [*IDS, *range(len(ids) - len(IDS))]
                 lengths.add(len(ids))
+                if len(lengths) == 2:
+                    os.write(telling, b"x")
             assert ds.refresh() >= max(lengths)
             assert len(lengths) > 1
 
@@ -95,12 +101,21 @@ def test_readers_follow_a_writer(root: Path) -> None:
     os.close(reading)
     with MSDataset(root) as ds:
         start, count = time.monotonic(), 0
-        while time.monotonic() - start < 1.5:
-            ds.append(part(range(count, count + 3)))
-            count += 3
-            time.sleep(0.001)
-        os.close(writing)
+        try:
+            # On a busy machine it takes a while until both have seen more.
+            while (gone := time.monotonic() - start) < 1.5 or (gone < GENEROUS and pending_bytes(hearing) < 2):
+                ds.append(part(range(count, count + 3)))
+                count += 3
+                time.sleep(0.001)
+        finally:
+            for descriptor in (writing, telling):
+                os.close(descriptor)
         assert [ended(child) for child in children] == [0, 0, 0]
+
+
+def pending_bytes(descriptor: int) -> int:
+    """What was written to a pipe and not read yet."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def is_closed(descriptor: int) -> bool:

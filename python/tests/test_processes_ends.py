@@ -23,7 +23,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataloader.processes import Processes, starting
 from streams import unbroken
-from support import GENEROUS, interrupted_soon, run_python, soon
+from support import GENEROUS, ending, interrupted_soon, run_python, soon
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors over sockets"),
@@ -179,7 +179,7 @@ def test_at_exit_every_pipeline_is_stopped(streams: Any) -> None:
 def test_ctrl_c_while_waiting(streams: Any, tmp_path: Path) -> None:
     transform = partial(transforms.wait_for, str(tmp_path / "go"))
     with DataLoader(streams, 2, 5, transform=transform, worker_type="process") as loader:
-        with interrupted_soon(), pytest.raises(KeyboardInterrupt):
+        with interrupted_soon():
             next(loader)
         (tmp_path / "go").touch()
         assert next(loader)["index"].tolist() == unbroken(1)[0]
@@ -255,32 +255,34 @@ def started(stream_root: Path, how: str, method: str, **options: Any) -> tuple[s
 @pytest.mark.parametrize(("how", "method"), [("wait", "spawn"), ("wait, stuck", "forkserver")])
 def test_a_killed_program_leaves_no_process(stream_root: Path, how: str, method: str) -> None:
     process, pids = started(stream_root, how, method)
-    with process:
+    with ending(process):
         assert all(there(pid) for pid in pids)
         assert_nameless(pids)
         process.kill()
         assert process.wait(GENEROUS) == -signal.SIGKILL
         start = time.monotonic()
         assert soon(lambda: not any(there(pid) for pid in pids))
-        assert time.monotonic() - start < 10  # at once, on a quiet machine
+        assert time.monotonic() - start < GENEROUS / 2  # at once, on a quiet machine
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the end of a process is not told")
 def test_a_killed_program_whose_forked_child_lives(stream_root: Path) -> None:
     """The child has all the descriptors that the workers could listen on."""
     process, pids = started(stream_root, "wait in fork", "forkserver", start_new_session=True)
-    with process:
-        process.kill()
-        process.wait(GENEROUS)
-        assert soon(lambda: not any(there(pid) for pid in pids))
-        os.killpg(process.pid, signal.SIGKILL)
+    with ending(process):
+        try:
+            process.kill()
+            process.wait(GENEROUS)
+            assert soon(lambda: not any(there(pid) for pid in pids))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("how", "method"), [("wait", "spawn"), ("wait, stuck", "forkserver")])
 def test_ctrl_c_at_a_terminal(stream_root: Path, how: str, method: str) -> None:
     """All processes get the signal; one of them says so, and all end."""
     process, pids = started(stream_root, how, method, start_new_session=True, preexec_fn=heed_interrupts)
-    with process:
+    with ending(process):
         time.sleep(0.2)
         start = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,9 +31,9 @@ from loaderx.dataset import schema as schemas
 from loaderx.dataset.streams import KINDS
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
-from support import CODECS, Array, all_same, images, unchanged
+from support import CODECS, Array, all_same, images, in_memory, unchanged
 
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+MEMORY = in_memory()
 """A sync takes no time there."""
 METADATA = {"made by": "us", "labels": [1, 2]}
 DTYPES = ("u1", "<i4", ">f8", "?", "<M8[us]", "S3", "<U2", "V5", [("a", "<i2"), ("b", ">f4", (2,))])

@@ -53,6 +53,10 @@ class Crew:
             found.append(answers.recv())
         return found
 
+    def has_answers(self) -> bool:
+        """Whether each has one that wasn't taken."""
+        return all(answers.poll() for _, answers in self.members)
+
     def end(self) -> None:
         self.stop.set()
         for process, _ in self.members:
@@ -96,7 +100,7 @@ def test_readers_beside_a_writer(processes: Any, store: tuple[Path, Kind]) -> No
     appends = 0
     rng = random.Random(1)
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    while time.monotonic() < end or (time.monotonic() < end + PATIENCE and not crew.has_answers()):
         with in_small_chunks(path, kind) as ds:
             for _ in range(rng.randint(1, 60)):
                 more = list(range(len(there), len(there) + rng.choice((1, 3, 20, 60))))
@@ -105,6 +109,7 @@ def test_readers_beside_a_writer(processes: Any, store: tuple[Path, Kind]) -> No
                 appends += 1
                 time.sleep(0.003)
             ds.sync()
+    assert crew.answers() == ["grown"] * 8
     crew.stop.set()
     answers = crew.answers()
     crew.end()
@@ -149,7 +154,7 @@ def test_openers_that_race_with_deletions(processes: Any, store: tuple[Path, Kin
         done = refused = 0
         rng = random.Random(1)
         end = time.monotonic() + SECONDS / 4
-        while time.monotonic() < end:
+        while time.monotonic() < end or (time.monotonic() < end + PATIENCE and not done):
             if len(there) < 300:
                 more = range(fresh, fresh + 3 * GROUP)
                 fresh += 3 * GROUP
@@ -235,6 +240,7 @@ def test_records_move_while_a_loader_of_the_same_handle_reads(store: tuple[Path,
             end = time.monotonic() + SECONDS / 4
             while time.monotonic() < end or mover.moves < 3:
                 assert mover.failure is None
+                assert time.monotonic() < end + PATIENCE, mover.moves
                 found = identities_of(kind, next(loader)["s"])
                 assert of_one_state(found, next(sampler).tolist(), mover.states), f"batch {batches} mixes states"
                 batches += 1
@@ -253,7 +259,9 @@ def test_threads_that_read_what_another_thread_deletes(store: tuple[Path, Kind])
         def read(reader: int) -> None:
             rng = np.random.default_rng(reader)
             try:
-                while mover.failure is None and time.monotonic() < end:
+                while mover.failure is None and (
+                    time.monotonic() < end or (time.monotonic() < end + PATIENCE and not reads[reader])
+                ):
                     indices = rng.integers(0, 100, 16)
                     states = len(mover.states)
                     found = identities_of(kind, ds[indices])

@@ -30,7 +30,10 @@ def work(path: Path, kind: Kind, before: Sequence[int], fresh: int, seed: int, a
 
 
 def follow(path: Path, kind: Kind, io: Io, stop: Event, answer: Connection) -> None:
-    """Read again and again: always right, always what there was and perhaps more. Answers (reads, times that it was more, identities)."""
+    """Read again and again: always right, always what there was and perhaps more.
+
+    Answers "open", "grown" when it was more twice, and in the end (reads, times that it was more, identities).
+    """
     seen: list[int] = []
     rng = random.Random(os.getpid())
     reads = grown = 0
@@ -46,6 +49,8 @@ def follow(path: Path, kind: Kind, io: Io, stop: Event, answer: Connection) -> N
             seen += found[len(known) :]
             reads += 1
             grown += length > before
+            if length > before and grown == 2:
+                answer.send("grown")
             if last:
                 break
             time.sleep(0.001)

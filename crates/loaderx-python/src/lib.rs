@@ -52,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::read_small_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::replace_file, module)?)?;
     module.add_function(wrap_pyfunction!(memory::empty_array, module)?)?;
+    module.add_function(wrap_pyfunction!(memory::batch_memory, module)?)?;
     module.add_function(wrap_pyfunction!(rows::split, module)?)?;
     module.add_function(wrap_pyfunction!(records::ready, module)?)?;
     module.add_function(wrap_pyfunction!(records::pack, module)?)?;

@@ -23,6 +23,20 @@ pub(crate) fn empty_array<'py>(
     empty(&shape, dtype)
 }
 
+/// What batches hold: bytes in use, and kept for the next ones.
+#[derive(IntoPyObject)]
+pub(crate) struct Held {
+    in_use: usize,
+    kept: usize,
+}
+
+/// The memory of all batches of this process.
+#[pyfunction]
+pub(crate) fn batch_memory() -> Held {
+    let held = zloader::held();
+    Held { in_use: held.in_use, kept: held.kept }
+}
+
 /// As [`empty_array`]. `dtype` holds no references to objects.
 pub(crate) fn empty<'py>(
     shape: &[usize],

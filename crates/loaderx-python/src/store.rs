@@ -34,6 +34,13 @@ struct Stats {
     reclaimable: u64,
 }
 
+/// Bytes of files that are mapped, and of those that are resident; None where the system doesn't tell.
+#[derive(IntoPyObject)]
+struct Mapping {
+    mapped: u64,
+    resident: Option<u64>,
+}
+
 #[pymethods]
 impl Store {
     /// Create a store in a directory that is missing or empty.
@@ -307,6 +314,17 @@ impl Store {
             chunk_bytes: stats.chunk_bytes,
             reclaimable: stats.reclaimable,
         })
+    }
+
+    /// The bytes of files that the handle has mapped, and of those that are resident.
+    fn mapping(&self, py: Python<'_>) -> PyResult<Mapping> {
+        let mapping = detached(py, || self.core.mapping())?;
+        Ok(Mapping { mapped: mapping.mapped, resident: mapping.resident })
+    }
+
+    /// Unmap the files; whoever reads next maps them again. Views keep theirs.
+    fn unmap(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.unmap())
     }
 
     /// Become the store's writer before there is something to write; returns the length, which only this handle can change from here on.

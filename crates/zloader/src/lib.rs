@@ -38,7 +38,7 @@ mod table;
 pub use draws::{Drawn, Draws, Rank};
 pub use error::{Error, Result};
 pub use gather::{Batch, Packed, Stream, pack};
-pub use memory::{ALIGNMENT, Memory};
+pub use memory::{ALIGNMENT, Held, Memory, held};
 pub use pad::{Side, pad};
 pub use pipeline::{Limits, Pipeline, Taken};
 pub use plan::{Failure, Made, Plan};

@@ -15,6 +15,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint;
 use std::process;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,6 +70,9 @@ struct Free {
     trimmed: bool,
 }
 
+/// Bytes of the blocks that batches have.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
 static FREE: Mutex<Free> = Mutex::new(Free { process: 0, blocks: Vec::new(), trimmed: false });
 
 /// Memory of a batch: initialised bytes of unspecified content, at a multiple of [`ALIGNMENT`]. It stays where it is when its owner moves.
@@ -98,7 +102,9 @@ impl Memory {
     #[must_use]
     pub fn new(length: usize) -> Option<Self> {
         if length >= REUSED_FROM {
-            return Some(Self { place: Place::Block(Some(block(length)?)), length });
+            let block = block(length)?;
+            IN_USE.fetch_add(block.len(), Ordering::Relaxed);
+            return Some(Self { place: Place::Block(Some(block)), length });
         }
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).ok()?;
         // SAFETY: the layout is of at least one byte.
@@ -152,11 +158,28 @@ impl Drop for Memory {
             Place::Small { start, layout } => unsafe { dealloc(start.as_ptr(), *layout) },
             Place::Block(block) => {
                 if let Some(block) = block.take() {
+                    IN_USE.fetch_sub(block.len(), Ordering::Relaxed);
                     keep(block);
                 }
             }
         }
     }
+}
+
+/// Blocks of this process, in bytes. Memory below 64 KiB is the allocator's, and not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Batches that somebody has, or that wait to be taken.
+    pub in_use: usize,
+    /// Blocks that are free, and kept for the next batches for two seconds.
+    pub kept: usize,
+}
+
+/// How much memory batches hold now.
+#[must_use]
+pub fn held() -> Held {
+    let kept = free().map_or(0, |free| free.blocks.iter().map(|(block, _)| block.len()).sum());
+    Held { in_use: IN_USE.load(Ordering::Relaxed), kept }
 }
 
 /// A block of at least `bytes`, a free one if there is one.

@@ -15,6 +15,7 @@ use crate::format::{
 use crate::gather::{Ahead, Checked};
 use crate::lock::{self, LockedMeta};
 use crate::options::{Options, Verify};
+use crate::published::Published;
 use crate::storage::{Access, Column, Directory, File, NumberedFiles, read_small, read_start};
 
 /// More than any dictionary: zstd trains at most a few MiB.
@@ -36,7 +37,7 @@ pub(crate) struct Open {
     pub(crate) checked: Checked,
     /// Whether what is read was in memory lately.
     pub(crate) ahead: Ahead,
-    header: RwLock<Header>,
+    header: Published<Header>,
     /// The length of record 0, once it was asked for where all records are alike; else 0.
     first_length: AtomicU32,
     /// Whether the table agreed with the arithmetic where it was looked at: 0 not looked yet, 1 yes, 2 no.
@@ -97,7 +98,7 @@ impl Open {
             verify: options.verify,
             checked: Checked::default(),
             ahead: Ahead::default(),
-            header: RwLock::new(found.header),
+            header: Published::new(found.header),
             first_length: AtomicU32::new(0),
             agrees: AtomicU8::new(0),
             unguarded: None,
@@ -117,12 +118,12 @@ impl Open {
     }
 
     pub(crate) fn header(&self) -> Header {
-        *self.header.read().unwrap_or_else(PoisonError::into_inner)
+        self.header.get()
     }
 
     /// Let readers of this handle see a header whose every record is in place.
     pub(crate) fn publish(&self, header: Header) {
-        *self.header.write().unwrap_or_else(PoisonError::into_inner) = header;
+        self.header.set(header);
     }
 
     /// [`Error::Stale`] if somebody moved records and no lock was in the way: what was just read may be other records' bytes. A

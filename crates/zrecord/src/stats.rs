@@ -1,11 +1,13 @@
-//! Space in use.
+//! Space in use: on disk, and of address space.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::CHUNK_LIMIT;
 use crate::open::Open;
 use crate::rows;
+use crate::storage::{Mapped, resident};
 
 /// What a store holds, and what a compaction could give back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,4 +53,33 @@ pub(crate) fn stats(open: &Open) -> Result<Stats> {
         chunk_bytes,
         reclaimable: chunk_bytes.saturating_sub(live_bytes),
     })
+}
+
+/// How much of a store's files is memory of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Bytes of files that the handle has mapped. They take address space, not memory.
+    pub mapped: u64,
+    /// Bytes of these that are resident: they count in the process's RSS, as file-backed. They are the system's page cache, which is shared by
+    /// all processes and given back when memory is needed. `None` where the system doesn't tell (it does on Linux).
+    pub resident: Option<u64>,
+}
+
+/// Ask the system about each map that the handle has.
+pub(crate) fn mapping(open: &Open) -> Result<Mapping> {
+    let places: Vec<_> = opened(open).iter().filter_map(|file| file.place()).collect();
+    let resident = resident(&places).map_err(Error::io("read", "/proc/self/smaps"))?;
+    Ok(Mapping { mapped: places.iter().map(|place| place.len() as u64).sum(), resident })
+}
+
+/// Let go of each map that the handle has.
+pub(crate) fn unmap(open: &Open) {
+    for file in opened(open) {
+        file.unmap();
+    }
+}
+
+fn opened(open: &Open) -> Vec<Arc<Mapped>> {
+    let tables = [&open.loc, &open.sum, &open.shape].into_iter().flat_map(|table| table.opened());
+    open.chunks.opened().into_iter().chain(tables).collect()
 }

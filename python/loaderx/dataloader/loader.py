@@ -365,7 +365,7 @@ class DataLoader(Facts, Closing):
     def stats(self) -> Stats:
         """What was counted since the loader was made: where the time goes."""
         pipeline = self._pipeline
-        return self._counts.stats(0 if pipeline is None else pipeline.ready)
+        return self._counts.stats(*((0, 0) if pipeline is None else (pipeline.ready, pipeline.shared_bytes)))
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to go on exactly here: plain numbers and names, fit for JSON, the same on every rank."""

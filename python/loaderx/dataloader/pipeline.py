@@ -60,6 +60,11 @@ class Pipeline(Protocol):
         """Batches that wait for the consumer."""
         ...
 
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory by which worker processes hand batches over."""
+        ...
+
 
 running: WeakSet[Pipeline] = WeakSet()
 """What has to be stopped when the program ends."""

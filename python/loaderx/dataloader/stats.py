@@ -29,6 +29,9 @@ class Stats:
     """How long their transforms took."""
     ready: int
     """Batches that are ready now and not yet taken: the depth of the queue."""
+    shared_bytes: int
+    """Shared memory by which worker processes hand over batches (`RssShmem` as far as it was used), once for all of them; 0 with threads.
+    What batches of threads take, and how much of the streams is mapped, tells `memory()` of the dataset."""
 
 
 class Counts:
@@ -45,6 +48,14 @@ class Counts:
         self.transform_seconds += made.transform_seconds
         return made.batch
 
-    def stats(self, ready: int) -> Stats:
+    def stats(self, ready: int, shared_bytes: int) -> Stats:
         """What was counted so far."""
-        return Stats(self.batches, self.skipped, self.wait_seconds, self.gather_seconds, self.transform_seconds, ready)
+        return Stats(
+            self.batches,
+            self.skipped,
+            self.wait_seconds,
+            self.gather_seconds,
+            self.transform_seconds,
+            ready,
+            shared_bytes,
+        )

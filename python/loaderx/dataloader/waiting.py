@@ -160,6 +160,11 @@ class Waiting(ABC):
         """Batches that wait for the consumer."""
         return len(self.results)
 
+    @property
+    def shared_bytes(self) -> int:
+        """Nothing is handed over between processes."""
+        return 0
+
 
 def deadline_in(timeout: float | None) -> float | None:
     """When the time is over."""

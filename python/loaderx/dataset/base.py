@@ -17,6 +17,7 @@ from loaderx.dataset.dtypes import DType, described, storable
 from loaderx.dataset.index import Indices, indices, single, wrap
 from loaderx.dataset.schema import Kind, Schema, Shape
 from loaderx.dataset.spelling import from_spelling, spelled
+from loaderx.memory import Memory
 from loaderx.older import refuse_older
 from loaderx.zrecord import (
     Bytes,
@@ -243,6 +244,21 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
     def stats(self) -> Stats:
         """Records, and in bytes: `live_bytes` that they take, `chunk_bytes` in the files, `reclaimable` by `compact` at most."""
         return self._store.stats()
+
+    def memory(self) -> Memory:
+        """What the store takes of this process's memory, and what all batches take, in bytes: why RSS is large (`docs/stores.md`).
+
+        `mapped` bytes of its files are address space, `resident` of these are in RSS: page cache, not memory that is taken. `batches` and
+        `kept` are anonymous: batches that somebody has, and free memory for the next ones, of the whole process.
+        The system walks the page tables for it: tens of milliseconds where tens of GiB are resident.
+        """
+        return self._store.memory()
+
+    def drop_resident(self) -> None:
+        """Unmap the store's files, so that they leave RSS. They stay in the page cache, and the next read maps them again; views, and reads
+        that are under way, keep what they have. It frees no memory: the system does that by itself. `io="pread"` never maps.
+        """
+        self._store.drop_resident()
 
     def has_dict(self) -> bool:
         """Whether a zstd dictionary is installed."""

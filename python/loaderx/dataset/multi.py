@@ -18,6 +18,7 @@ from loaderx.dataset.index import Indices, indices
 from loaderx.dataset.integrity import CHECKING, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
 from loaderx.dataset.streams import Stream, checked_records, close_all, equal_length, found, held, named, opened
+from loaderx.memory import Memory, memory_of
 from loaderx.progress import Progress, telling
 from loaderx.zrecord import (
     CorruptStoreError,
@@ -280,6 +281,15 @@ class MSDataset(Closing):
         with self._change(), held(self._stores(), "compact"):
             for stream in self._streams.values():
                 stream.compact()
+
+    def memory(self) -> Memory:
+        """What all streams take of this process's memory, and what batches take, in bytes; see `DenseDataset.memory`."""
+        return memory_of(store._core for store in self._stores().values())
+
+    def drop_resident(self) -> None:
+        """Unmap the files of all streams, so that they leave RSS; see `DenseDataset.drop_resident`."""
+        for store in self._stores().values():
+            store.drop_resident()
 
     @classmethod
     def verify(

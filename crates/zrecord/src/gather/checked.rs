@@ -26,13 +26,19 @@ impl Checked {
         self.pages.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// Nobody is waited for: in a forked child the lock may be held for ever by a thread of the parent. Records of a page that isn't kept
+    /// are checked again.
     fn page(&self, number: u64) -> Page {
-        if let Some(page) = self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
-            return page.clone();
+        let known = self.pages.try_read().ok().and_then(|pages| pages.get(&number).cloned());
+        if let Some(page) = known {
+            return page;
         }
-        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
         let words = 0..1_u64 << (PAGE_BITS - u64::BITS.ilog2());
-        pages.entry(number).or_insert_with(|| words.map(|_| AtomicU64::new(0)).collect()).clone()
+        let fresh: Page = words.map(|_| AtomicU64::new(0)).collect();
+        match self.pages.try_write() {
+            Ok(mut pages) => pages.entry(number).or_insert(fresh).clone(),
+            Err(_) => fresh,
+        }
     }
 }
 
@@ -71,6 +77,18 @@ impl CheckedView<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_back_is_not_waited_for() {
+        let checked = Checked::default();
+        let forked = checked.pages.write().unwrap();
+        let mut view = checked.view();
+        assert!(!view.contains(5));
+        view.insert(5);
+        assert!(view.contains(5));
+        drop(forked);
+        assert!(!checked.view().contains(5), "a page that isn't kept");
+    }
 
     #[test]
     fn a_record_is_checked_from_its_insertion_on() {

@@ -133,6 +133,11 @@ impl Column {
         ColumnView { column: self, length, segments: Entered::new() }
     }
 
+    /// The segments that are open.
+    pub(crate) fn opened(&self) -> Vec<Arc<Mapped>> {
+        self.files.opened()
+    }
+
     /// Forget what is open: the table was cut.
     pub(crate) fn forget(&self) {
         self.files.forget();

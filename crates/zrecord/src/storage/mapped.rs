@@ -10,7 +10,7 @@
 
 use std::fs;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, RwLock};
 
 use super::File;
@@ -71,6 +71,20 @@ impl Mapped {
 
     pub(crate) fn file(&self) -> &dyn File {
         &*self.file
+    }
+
+    /// The addresses of the latest map, if there is one.
+    pub(crate) fn place(&self) -> Option<Range<usize>> {
+        let map = self.map.try_read().ok()?.clone()?;
+        let start = map.memory.as_ptr().addr();
+        Some(start..start.saturating_add(map.memory.len()))
+    }
+
+    /// Let go of the latest map. Who reads through it at this moment, and views of it, keep it; who comes next maps the file again.
+    pub(crate) fn unmap(&self) {
+        if let Ok(mut slot) = self.map.try_write() {
+            *slot = None;
+        }
     }
 
     /// A map of at least `needed` bytes, all of them in the file at this moment; `None` where the storage offers none.

@@ -11,6 +11,7 @@ mod mapped;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod memory;
 mod numbered;
+mod resident;
 mod writeback;
 
 use std::fmt::Debug;
@@ -25,6 +26,7 @@ pub(crate) use file::RealDirectory;
 pub(crate) use local::is_local;
 pub(crate) use mapped::{Map, Mapped};
 pub(crate) use numbered::{NumberedFiles, NumberedWriter};
+pub(crate) use resident::resident;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

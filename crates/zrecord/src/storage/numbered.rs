@@ -89,6 +89,11 @@ impl NumberedFiles {
         }
     }
 
+    /// The files that are open. Nobody is waited for.
+    pub(crate) fn opened(&self) -> Vec<Arc<Mapped>> {
+        self.files.try_read().map(|files| files.values().cloned().collect()).unwrap_or_default()
+    }
+
     /// Forget what is open: the files were moved or cut.
     pub(crate) fn forget(&self) {
         self.files.write().unwrap_or_else(PoisonError::into_inner).clear();

@@ -9,7 +9,7 @@ use crate::gather::{self, Destination};
 use crate::open::Open;
 use crate::options::Options;
 use crate::settle;
-use crate::stats::{self, Stats};
+use crate::stats::{self, Mapping, Stats};
 use crate::storage::File;
 use crate::view::{self, View};
 
@@ -135,6 +135,27 @@ impl Store {
     /// [`Error::CorruptStore`](crate::Error::CorruptStore), I/O.
     pub fn stats(&self) -> Result<Stats> {
         self.reading(stats::stats)
+    }
+
+    /// How much of the store's files this handle has mapped, and how much of that is resident. It takes some ten milliseconds where tens of
+    /// GiB are.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn mapping(&self) -> Result<Mapping> {
+        self.reading(stats::mapping)
+    }
+
+    /// Unmap the store's files: they no longer count in the process's RSS. They stay in the page cache, and whoever reads next maps them again;
+    /// reads that are under way, and views, keep what they have.
+    ///
+    /// # Errors
+    /// Only those of every method.
+    pub fn unmap(&self) -> Result<()> {
+        self.reading(|open| {
+            stats::unmap(open);
+            Ok(())
+        })
     }
 
     /// See what other handles and processes appended; returns the number of records.

@@ -56,6 +56,11 @@ class Worker:
         self.process = process
         self._theirs.close()  # so that its end is seen at ours
 
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of its slots, as far as they are known here."""
+        return self._leases.mapped
+
     def take(self, message: Message, descriptor: int | None) -> Made:
         """The result that a message announces. Its arrays lie in the worker's slot and keep it."""
         self.next_step = message.step + self._workers

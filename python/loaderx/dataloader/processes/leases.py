@@ -51,6 +51,11 @@ class Leases:
         elif message.capacity:
             self._maps.pop(message.slot, None)  # the kernel had no descriptor left for us
 
+    @property
+    def mapped(self) -> int:
+        """Bytes of the slots that are known."""
+        return sum(len(slot) for slot in list(self._maps.values()))
+
     def hold(self, message: Message) -> npt.NDArray[np.uint8]:
         """The memory of a result. When the array and all that is made on it are gone, the slot is free."""
         found = self._maps.get(message.slot)

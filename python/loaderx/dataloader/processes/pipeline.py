@@ -94,6 +94,11 @@ class Processes(Waiting):
             worker.next_step = max(worker.next_step, step + len(self._workers))
         super().release(step)
 
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory by which the workers hand batches over."""
+        return sum(worker.shared_bytes for worker in self._workers)
+
     def stop(self) -> None:
         """Let the processes end; a transform has half a second. Does not wait, so it may be called from anywhere.
 
