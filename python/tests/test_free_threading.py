@@ -9,7 +9,6 @@ import logging
 import os
 import queue
 import random
-import sysconfig
 import threading
 import time
 from collections.abc import Callable
@@ -29,13 +28,12 @@ from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import StaleStoreError, StoreLockedError
 from stores_of_1x import as_written_by_1x
-from support import CODECS, Array, all_same, images, run_python, same
+from support import CODECS, IS_FREE_THREADED, Array, all_same, images, run_python, same
 from together import together
 
 THREADS = 16
 GATHERS = int(os.environ.get("LOADERX_GATHERS", "60"))
 SECONDS = float(os.environ.get("LOADERX_GATHER_SECONDS", "5"))
-IS_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 COUNT = 600
 logger = logging.getLogger(__name__)
 
