@@ -20,7 +20,7 @@ interpreter=${2:-}
 fetched() {
     local archive=$folder/source.tar.xz
     if ! echo "$SHA256  $archive" | sha256sum --check --status 2>/dev/null; then
-        curl --fail --silent --show-error --location --output "$archive.part" "$SOURCE"
+        curl --fail --silent --show-error --location --output "$archive.part" "$SOURCE" || return 1
         echo "$SHA256  $archive.part" | sha256sum --check --quiet || {
             rm -f "$archive.part"
             echo "$SOURCE: expected the SHA-256 $SHA256, found another one" >&2
@@ -34,9 +34,9 @@ fetched() {
 built_interpreter() {
     local python=$folder/python/bin/python3 archive
     if [ ! -x "$python" ]; then
-        archive=$(fetched)
+        archive=$(fetched) || return 1
         rm -rf "$folder/source" && mkdir "$folder/source"
-        tar --extract --file "$archive" --directory "$folder/source" --strip-components 1
+        tar --extract --file "$archive" --directory "$folder/source" --strip-components 1 || return 1
         (cd "$folder/source" && ./configure --quiet --disable-gil --without-ensurepip --prefix="$folder/python" &&
             make --silent -j"$(nproc)" && make --silent install) >"$folder/source.log" 2>&1 || {
             tail "$folder/source.log" >&2
