@@ -91,6 +91,19 @@ test-old-numpy: build ## dtypes and datasets under NumPy 1.26, in an environment
 	    PYTHONPATH=python $(OLD_NUMPY)/bin/python -m pytest $(OLD_NUMPY_TESTS); \
 	else echo "left out: NumPy 1.26 needs Python 3.12 or older"; fi
 
+# Not part of the tests: it builds an interpreter, unless one is given, and the binding for it. Some twenty minutes the first time.
+FREE_THREADED ?=
+FREE_THREADING := build/free-threaded
+FREE_THREADING_TESTS := $(addprefix python/tests/test_,core.py dense.py dictionary.py draws.py dtypes.py fork.py from_arrays.py index.py interchange.py loader*.py \
+	mixture.py multi*.py native.py owned.py packed_append.py pad.py processes*.py ragged.py resume.py sampler.py selection.py state.py stress.py threads.py turns.py \
+	view.py waiting.py zrecord.py)
+.PHONY: test-free-threaded
+test-free-threaded: env ## datasets and loaders on a Python without the interpreter's lock (FREE_THREADED=path/to/python3.13t or newer)
+	PIP="$(abspath $(BIN)/python) -m pip" scripts/free_threaded.sh $(FREE_THREADING) $(FREE_THREADED)
+	LOADERX_GATHERS=100000 LOADERX_GATHER_SECONDS=60 PYTHON_GIL=0 $(FREE_THREADING)/env/bin/python -m pytest python/tests/test_free_threading.py \
+		-o log_cli=true --log-cli-level=INFO
+	PYTHON_GIL=0 $(FREE_THREADING)/env/bin/python -m pytest $(FREE_THREADING_TESTS)
+
 demo: build $(VENV)/.demo ## store real digits, train on them to over 95 %, resume exactly
 	$(BIN)/python examples/digits.py build/demo
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 import warnings
@@ -27,6 +28,9 @@ T = TypeVar("T")
 CODECS = ("raw", "zstd", "zstd_dict")
 READ_OPTIONS: list[dict[str, Any]] = [{}, {"verify": "never"}, {"io": "pread"}, {"io": "mmap"}, {"read_only": True}]
 
+
+IS_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+"""Whether this Python has no interpreter's lock."""
 
 GENEROUS = 30.0
 """Seconds that a slow machine may take for what a quiet one does at once."""

@@ -21,7 +21,11 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
+<<<<<<< HEAD
 from support import GENEROUS, ending, interrupted_soon, run_python, soon
+=======
+from support import GENEROUS, IS_FREE_THREADED, interrupted_soon, run_python, soon
+>>>>>>> w-ft
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +114,9 @@ def test_nothing_is_held_but_what_is_ahead(ds: DenseDataset) -> None:
     with DataLoader({"x": ds}, 2, 8, 3, transform=transform) as loader:
         for _ in range(50):
             next(loader)
-        assert soon(lambda: len(alive) <= 2 + 3)
+        # Without the interpreter's lock, what the consumer dropped goes when the thread that made it next runs.
+        most = 2 * (2 + 3) if IS_FREE_THREADED else 2 + 3
+        assert soon(lambda: len(alive) <= most)
     assert soon(lambda: len(alive) == 0)
 
 

@@ -156,7 +156,7 @@ def test_a_child_forked_while_a_thread_changes_is_refused_and_does_not_hang(root
             for stream in ds.streams.values():
                 stream._store.release()  # what it never had
 
-        with ds._changing:
+        with ds._changing.lock():
             child = fork(work)
             assert ended(child) == 0
         stores = {name: stream._store for name, stream in ds.streams.items()}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from loaderx import _core
 from loaderx.dataset import RaggedDataset
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError
+from stores_of_1x import as_written_by_1x
 from support import CODECS, READ_OPTIONS, Array, all_same, contents, same, swap_last
 
 
@@ -113,28 +113,6 @@ def test_delete_keeps_shapes_aligned(ragged: RaggedDataset, records: list[Array]
 def test_pickle_and_repr(ragged: RaggedDataset, records: list[Array]) -> None:
     assert all_same(pickle.loads(pickle.dumps(ragged))[:], records)
     assert repr(ragged) == f"RaggedDataset({str(ragged.path)!r}, len=9, dtype='<i4', codec='zstd')"
-
-
-def as_written_by_1x(path: Path, records: list[Array], shapes: list[list[int]] | None = None) -> None:
-    """A store of the layout of loaderx 1.x: shapes in the schema, and a plain version 3 header."""
-    listed = [list(record.shape) for record in records] if shapes is None else shapes
-    values = {
-        "format": "loaderx-zrecord",
-        "version": 1,
-        "kind": "ragged",
-        "dtype": "<i4",
-        "codec": "raw",
-        "shapes": listed,
-        "mine": 1,
-    }
-    store = _core.Store.create(path, "raw", schema=msgpack.packb(values))
-    store.append_list(records)
-    store.close()
-    with (path / "meta.zr").open("r+b") as file:
-        file.seek(22)
-        file.write(bytes(10))
-    for name in ("sync.zr", "lock.zr", "0.sum"):
-        (path / name).unlink(missing_ok=True)
 
 
 @pytest.fixture

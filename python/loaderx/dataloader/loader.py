@@ -337,7 +337,8 @@ class DataLoader(Facts, Closing):
         """Let `step`, counted from 0, be the next one. Costs the same for every step; a `next()` of another thread is waited for."""
         step = integer(step, "step", maximum=MAX_STEP)
         # To the step where it stands: what was given out of turn stays given.
-        self._go_to(self._position if step == self.step else Position(step))
+        here = self._position
+        self._go_to(here if step == here.step else Position(step))
 
     def _go_to(self, position: Position) -> None:
         if self._process != os.getpid():

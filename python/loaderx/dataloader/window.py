@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ class Window:
     def __init__(self, options: Options, memory: int, expected: int | None = None) -> None:
         self.most = options.workers + options.ahead
         self._memory = memory
+        self._seeing = threading.Lock()
         self._largest = expected
         self._at_first = 1 if options.is_bound else options.workers
 
@@ -27,7 +29,8 @@ class Window:
         size = 0
         with contextlib.suppress(Exception):  # what users return may have its own idea of a size, or hold itself
             size = bytes_of(batch)
-        self._largest = max(self._largest or 0, size)
+        with self._seeing:  # makers are several threads, and the smaller of two batches must not be what stays
+            self._largest = max(self._largest or 0, size)
 
     @property
     def size(self) -> int:

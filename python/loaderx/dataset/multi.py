@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 from loaderx.arguments import add_note
 from loaderx.closing import Closing
 from loaderx.dataset import pending, settle
+from loaderx.dataset.changing import Changing
 from loaderx.dataset.index import Indices, indices
 from loaderx.dataset.integrity import CHECKING, Report, verify
 from loaderx.dataset.ragged import RaggedDataset
@@ -68,8 +67,7 @@ class MSDataset(Closing):
         self._absolute = self.path.absolute()
         self._options: dict[str, Any] = {"verify": verify, "io": io, "read_only": read_only}
         self._streams: dict[str, Stream] = {}
-        self._changing = threading.Lock()
-        self._process = os.getpid()
+        self._changing = Changing()
         try:
             self._open(named(self.path, names))
             self._length = self._common_length()
@@ -168,10 +166,7 @@ class MSDataset(Closing):
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
         """One change at a time: what two threads append must not end up in another order in another stream."""
-        if self._process != os.getpid():
-            # In a forked child, a thread that had it at the fork has it for ever.
-            self._changing, self._process = threading.Lock(), os.getpid()
-        with self._changing:
+        with self._changing.lock():
             yield
 
     def _begin_write(self) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from loaderx import _core
 from loaderx.dataset import schema as schemas
 from loaderx.dataset.base import Dataset
+from loaderx.dataset.changing import Changing
 from loaderx.dataset.dtypes import as_array, contiguous, described
 from loaderx.dataset.foreign import is_array
 from loaderx.dataset.index import Indices
@@ -73,6 +74,7 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
         io: Io = "auto",
         read_only: bool = False,
     ) -> None:
+        self._changing = Changing()
         super().__init__(path, dtype, None, codec, schema, level=level, verify=verify, io=io, read_only=read_only)
         try:
             self._check_shapes()
@@ -235,6 +237,13 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
     def refresh(self) -> int:
         """See what others appended since; returns the length."""
+        if self._schema.shapes is None:  # and never will be again
+            return super().refresh()
+        with self._changing.lock():
+            return self._refresh_listed()
+
+    def _refresh_listed(self) -> int:
+        """For one thread at a time: another one that just moved the shapes would be overtaken by what was read before."""
         length = super().refresh()
         if self._schema.shapes is not None:
             self._schema = schemas.read(self._absolute)
@@ -243,11 +252,13 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
     def _adopt_listed_shapes(self) -> None:
         """Move the shapes that loaderx 1.x lists in the schema to `.shape` files, once."""
-        if self._schema.shapes is not None:
-            self.refresh()  # another handle may have appended, or done this already
-        old = self._schema.shapes
-        if old is None:
+        if self._schema.shapes is None:
             return
-        rows, adopted = rows_of_listed(old, self.path, "changed"), self._schema.without_shapes()
-        self._store.adopt_shapes(rows, schemas.encode(adopted))
-        self._schema = adopted
+        with self._changing.lock():
+            self._refresh_listed()  # another handle may have appended, or done this already
+            old = self._schema.shapes
+            if old is None:
+                return
+            rows, adopted = rows_of_listed(old, self.path, "changed"), self._schema.without_shapes()
+            self._store.adopt_shapes(rows, schemas.encode(adopted))
+            self._schema = adopted
