@@ -21,11 +21,7 @@ from loaderx.dataloader import DataLoader
 from loaderx.dataloader import pipeline as pipelines
 from loaderx.dataset import DenseDataset
 from loaderx.utils import from_numpy
-<<<<<<< HEAD
-from support import GENEROUS, ending, interrupted_soon, run_python, soon
-=======
-from support import GENEROUS, IS_FREE_THREADED, interrupted_soon, run_python, soon
->>>>>>> w-ft
+from support import GENEROUS, IS_FREE_THREADED, ending, interrupted_soon, run_python, soon
 
 
 @pytest.fixture(scope="session")
