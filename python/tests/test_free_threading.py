@@ -11,7 +11,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ class Ledger:
         assert repr(self.ds)
         assert len(self.ds) >= 0
 
-    def keep_at(self, works: list[Callable[[random.Random], None]], seed: int) -> None:
+    def keep_at(self, works: Sequence[Callable[[random.Random], None]], seed: int) -> None:
         rng = random.Random(seed)
         while time.monotonic() < self.end:
             try:

@@ -252,13 +252,15 @@ class RaggedDataset(Dataset[Array, list[Array], Prepared]):
 
     def _adopt_listed_shapes(self) -> None:
         """Move the shapes that loaderx 1.x lists in the schema to `.shape` files, once."""
-        if self._schema.shapes is None:
+        if self._schema.shapes is not None:
+            with self._changing.lock():
+                self._adopt_alone()
+
+    def _adopt_alone(self) -> None:
+        self._refresh_listed()  # another handle may have appended, or another thread done this already
+        old = self._schema.shapes
+        if old is None:
             return
-        with self._changing.lock():
-            self._refresh_listed()  # another handle may have appended, or done this already
-            old = self._schema.shapes
-            if old is None:
-                return
-            rows, adopted = rows_of_listed(old, self.path, "changed"), self._schema.without_shapes()
-            self._store.adopt_shapes(rows, schemas.encode(adopted))
-            self._schema = adopted
+        rows, adopted = rows_of_listed(old, self.path, "changed"), self._schema.without_shapes()
+        self._store.adopt_shapes(rows, schemas.encode(adopted))
+        self._schema = adopted
