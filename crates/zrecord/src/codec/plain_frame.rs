@@ -9,12 +9,28 @@ use super::zstd::MAGIC;
 
 /// The largest block of any frame.
 const LARGEST_BLOCK: usize = 1 << 17;
+/// zstd doesn't shorten a record of so many bytes at levels up to this one, which take nothing for a match that is so near the end.
+const NEVER_SHORTER: usize = 8;
+const UP_TO_LEVEL: i32 = 4;
+/// A single segment, its size in one byte, no checksum and no dictionary.
+const DESCRIPTOR: u8 = 0b0010_0000;
 
 /// What such a frame's record is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Content<'a> {
     Stored(&'a [u8]),
     Repeated(u8),
+}
+
+/// Appends the frame that zstd makes of `record`, where that is known beforehand, and returns its length; `None`: nothing was appended.
+pub(super) fn encode(record: &[u8], level: i32, out: &mut Vec<u8>) -> Option<usize> {
+    let is_known = record.len() <= NEVER_SHORTER && level <= UP_TO_LEVEL;
+    let size = u8::try_from(record.len()).ok().filter(|_| is_known)?;
+    let before = out.len();
+    out.extend(MAGIC);
+    out.extend([DESCRIPTOR, size, size << 3 | 1, 0, 0]);
+    out.extend(record);
+    Some(out.len() - before)
 }
 
 /// Decodes `stored` into `dst` if it is exactly one such frame, of as many bytes as `dst` has, for the dictionary of this id (0: for none). `false`:
@@ -33,8 +49,8 @@ pub(super) fn decode(stored: &[u8], dictionary: u32, dst: &mut [MaybeUninit<u8>]
 /// RFC 8878, 3.1.1: magic number, descriptor, dictionary id, content size, block header, block.
 fn content(stored: &[u8], dictionary: u32, length: usize) -> Option<Content<'_>> {
     let (&descriptor, rest) = stored.strip_prefix(&MAGIC)?.split_first()?;
-    // A single segment, without a checksum, and with no bit that is unused or reserved.
-    if descriptor & 0b0011_1100 != 0b0010_0000 {
+    // Sizes and dictionaries of any width, but no bit that is unused or reserved.
+    if descriptor & 0b0011_1100 != DESCRIPTOR {
         return None;
     }
     let (id, rest) = number(rest, (1 << (descriptor & 0b11)) >> 1)?;
@@ -131,6 +147,31 @@ mod tests {
         let repeated = [&MAGIC[..], &[0b0010_0000, 200, 0x43, 0x06, 0, 9]].concat();
         assert_eq!(by_zstd(&repeated, false), Some(vec![9; 200]));
         assert_eq!(plainly(&repeated, 0, 200), Some(vec![9; 200]));
+    }
+
+    #[test]
+    fn what_is_encoded_here_is_what_zstd_makes_of_it() {
+        let letters = [0, 1, 255];
+        for length in 0..=NEVER_SHORTER {
+            // All words of three letters.
+            for word in 0..3_usize.pow(u32::try_from(length).unwrap()) {
+                let record: Vec<u8> = (0..length)
+                    .scan(word, |rest, _| Some(letters[std::mem::replace(rest, *rest / 3) % 3]))
+                    .collect();
+                for level in [-1000, -7, -1, 0, 1, 2, 3, UP_TO_LEVEL] {
+                    let mut out = b"before".to_vec();
+                    let appended = encode(&record, level, &mut out).unwrap();
+                    assert_eq!(out.len(), 6 + appended);
+                    let mut by_zstd = Vec::with_capacity(64);
+                    zstd_safe::compress(&mut by_zstd, &record, level).unwrap();
+                    assert_eq!(out[6..], by_zstd, "{record:?}, level {level}");
+                }
+            }
+        }
+        let mut out = Vec::new();
+        assert_eq!(encode(&[0; NEVER_SHORTER + 1], 3, &mut out), None);
+        assert_eq!(encode(&[0; NEVER_SHORTER], UP_TO_LEVEL + 1, &mut out), None);
+        assert!(out.is_empty());
     }
 
     #[test]

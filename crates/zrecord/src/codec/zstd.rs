@@ -31,6 +31,9 @@ pub(super) fn bound(length: usize) -> usize {
 
 /// Appends the frame of `record` to `out`.
 pub(super) fn compress(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, CodecError> {
+    if let Some(length) = plain_frame::encode(record, level, out) {
+        return Ok(length);
+    }
     append(record, out, |frame| {
         COMPRESSOR.with_borrow_mut(|slot| run(compressor(slot)?.compress(frame, record, level)))
     })
