@@ -16,8 +16,8 @@ from loaderx import _core
 from loaderx.dataset import RaggedDataset
 from loaderx.dataset.shapes import rows_of
 from loaderx.zrecord import CorruptRecordError, CorruptStoreError
+from stores_of_1x import as_written_by_1x
 from support import Array, all_same, same
-from test_ragged import as_written_by_1x
 
 SHAPES = st.lists(npst.array_shapes(min_dims=0, max_dims=7, min_side=0, max_side=4), min_size=1, max_size=9)
 
