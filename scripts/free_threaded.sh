@@ -6,6 +6,7 @@
 # FOLDER gets the environment (env/), the build of the binding (target/), and where no INTERPRETER is given a CPython of its own (python/),
 # built from the pinned sources. PIP is the pip to use ("python3 -m pip").
 set -euo pipefail
+shopt -s inherit_errexit
 
 SOURCE=${FREE_THREADED_SOURCE:-http://deb.debian.org/debian/pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz}
 SHA256=${FREE_THREADED_SHA256:-93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640}
@@ -72,17 +73,17 @@ crates_for() {
 
 env=$folder/env
 python=$env/bin/python
-if [ ! -e "$env/.made" ]; then
+if [ "$(cat "$env/.made" 2>/dev/null)" != "$interpreter" ]; then
     rm -rf "$env"
     "$interpreter" -m venv --without-pip "$env"
     # What has no wheels for this Python would be built from source for an hour. msgpack has none, and its pure Python does.
     $PIP --python "$python" install --no-compile --only-binary numpy,ml_dtypes,hypothesis \
         'numpy>=1.26' 'ml_dtypes>=0.5' 'hypothesis>=6.100' 'pytest>=8' 'pytest-timeout>=2.3'
     MSGPACK_PUREPYTHON=1 $PIP --python "$python" install --no-compile --no-binary msgpack 'msgpack>=1.0'
-    touch "$env/.made"
+    echo "$interpreter" >"$env/.made"
 fi
 
-crates=$(crates_for "$interpreter")
+crates=$(crates_for "$python")
 (cd "$crates" && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$python CARGO_TARGET_DIR=$folder/target cargo build --release --quiet -p loaderx-python)
 
 # The package is where it is, with this binding beside the other one: each Python sees only its own.

@@ -18,7 +18,7 @@ class Memory(TypedDict):
     mapped: int
     """Address space that shows files of these stores. 0 before the first read, and with `io="pread"`."""
     resident: int | None
-    """The part of `mapped` that is in RSS (`RssFile`). None where the system doesn't tell: other systems than Linux."""
+    """The part of `mapped` that is in RSS (`RssFile`; `RssShmem` on a tmpfs). None where the system doesn't tell (it does on Linux)."""
     batches: int
     """Anonymous memory of batches that somebody has, or that wait in loaders: of the whole process, blocks of 64 KiB and more."""
     kept: int

@@ -45,9 +45,9 @@ def pytest_configure() -> None:
     """
     if sys.platform == "linux" and "LOADERX_LARGE" not in os.environ and not Path("/dev/nvidiactl").exists():
         half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = max(half, MOST_MEMORY)
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limits = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_DATA, (min([max(half, MOST_MEMORY), *limits]), hard))
 
 
 def pytest_unconfigure() -> None:

@@ -10,6 +10,7 @@ import gc
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -89,8 +90,20 @@ def private(processes: list[Any]) -> int:
     return sum(proc.status("RssAnon", found) + proc.status("RssShmem", found) for found in ["self", *processes])
 
 
+def quiet() -> None:
+    """Wait, for a while at most, until no thread ends any more: a loader's close() waits for its threads half a second only."""
+    threads = -1
+    for _ in range(100):
+        now = len(os.listdir("/proc/self/task"))  # noqa: PTH208
+        if now == threads:
+            return
+        threads = now
+        time.sleep(0.05)
+
+
 def report(processes: list[Any]) -> None:
     gc.collect()
+    quiet()
     open_files, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))  # noqa: PTH208
     facts = (private(processes), open_files, threads, len(gc.get_objects()))
     sys.stdout.write(f"{' '.join(map(str, facts))}\n")

@@ -18,6 +18,11 @@ def status(field: str, process: int | str = "self") -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:"))
 
 
+def shown(process: int | str = "self") -> int:
+    """Bytes of files that are resident through maps: those of a tmpfs count as shared memory."""
+    return status("RssFile", process) + status("RssShmem", process)
+
+
 def pss(processes: Iterable[int]) -> int:
     """The memory of these processes together, in bytes; what several of them share counts once."""
     texts = [Path(f"/proc/{process}/smaps_rollup").read_text() for process in processes]

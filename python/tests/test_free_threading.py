@@ -28,7 +28,7 @@ from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from loaderx.zrecord import StaleStoreError, StoreLockedError
 from stores_of_1x import as_written_by_1x
-from support import CODECS, IS_FREE_THREADED, Array, all_same, images, run_python, same
+from support import CODECS, GENEROUS, IS_FREE_THREADED, Array, all_same, images, run_python, same, soon
 from together import together
 
 THREADS = 16
@@ -180,7 +180,7 @@ class Ledger:
 
     def keep_at(self, works: Sequence[Callable[[random.Random], None]], seed: int) -> None:
         rng = random.Random(seed)
-        while time.monotonic() < self.end:
+        while time.monotonic() < self.end or (not self.reads and time.monotonic() < self.end + GENEROUS):
             try:
                 rng.choice(works)(rng)
             except (IndexError, StoreLockedError, StaleStoreError):
@@ -217,6 +217,7 @@ def test_threads_that_append_delete_read_and_close(memory: Path, dictionary: byt
 
             def close(ledger: Ledger = ledger, ds: DenseDataset = ds) -> None:
                 time.sleep(max(0.0, ledger.end - time.monotonic()) * 0.8)
+                soon(lambda: ledger.reads > 0, GENEROUS)
                 ds.close()
 
             together([*keepers, close, close] if trial % 2 else keepers)

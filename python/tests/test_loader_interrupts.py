@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import os
 import signal
@@ -21,7 +20,7 @@ from loaderx.dataset import MSDataset, RaggedDataset
 from loaderx.sampler import Sampler
 from loaderx.utils import from_iterator, from_numpy
 from numbers_stream import Numbers
-from support import run_python
+from support import collector_paused, run_python
 
 COUNT = 400
 BATCH = 64
@@ -66,18 +65,14 @@ class Alarm:
 
 @contextlib.contextmanager
 def alarm_of(error: type[BaseException]) -> Iterator[Alarm]:
-    """What is raised in the collector's callbacks (other packages have some) is lost in Python itself: it doesn't run here."""
     alarm = Alarm(error)
     before = signal.signal(signal.SIGALRM, alarm.handle)
-    collects = gc.isenabled()
-    gc.disable()
     try:
-        yield alarm
+        with collector_paused():
+            yield alarm
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if collects:
-            gc.enable()
 
 
 # The other method of pytest-timeout takes the same signal.

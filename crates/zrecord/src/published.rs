@@ -1,10 +1,11 @@
 //! A value that some threads replace and all read, and that a fork can't lock.
 //!
 //! At a fork another thread may be about to publish, or reading. In the child that thread's lock is never given back, so nobody may wait for
-//! it: whoever publishes takes a slot that nobody has, and never the one that readers are sent to.
+//! it. Whoever publishes has a slot to itself, writes it, gives its lock back, and only then sends readers there; so the slot that readers are
+//! sent to is never locked for writing, at no moment at which a fork could come.
 
 use std::hint;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, TryLockError};
 
 /// One is read, one is written; the others are for forks, each of which can cost a slot or two.
@@ -14,44 +15,63 @@ const SLOTS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Published<T> {
     slots: [RwLock<T>; SLOTS],
-    /// The slot to read. Only who has locked a slot for writing makes it this one, so no other thread is ever writing to it.
+    /// The slot to read.
     newest: AtomicUsize,
+    /// A bit for each slot that is the newest, or that somebody publishes in. No two publishers have the same one.
+    taken: AtomicU32,
 }
 
 impl<T: Copy> Published<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { slots: std::array::from_fn(|_| RwLock::new(value)), newest: AtomicUsize::new(0) }
+        Self {
+            slots: std::array::from_fn(|_| RwLock::new(value)),
+            newest: AtomicUsize::new(0),
+            taken: AtomicU32::new(1),
+        }
     }
 
     pub(crate) fn get(&self) -> T {
         loop {
             let newest = self.newest.load(Ordering::Acquire);
-            match self.slots.get(newest).map(RwLock::try_read) {
-                Some(Ok(value)) => return *value,
-                Some(Err(TryLockError::Poisoned(value))) => return *value.into_inner(),
-                // By now another one is the newest.
-                Some(Err(TryLockError::WouldBlock)) | None => hint::spin_loop(),
+            let value = match self.slots.get(newest).map(RwLock::try_read) {
+                Some(Ok(value)) => *value,
+                Some(Err(TryLockError::Poisoned(value))) => *value.into_inner(),
+                // It was superseded, and is written anew.
+                Some(Err(TryLockError::WouldBlock)) | None => {
+                    hint::spin_loop();
+                    continue;
+                }
+            };
+            // Superseded and written anew it may hold what is not published yet.
+            if self.newest.load(Ordering::Acquire) == newest {
+                return value;
             }
         }
     }
 
     pub(crate) fn set(&self, value: T) {
+        let number = self.write(value);
+        let before = self.newest.swap(number, Ordering::AcqRel);
+        self.taken.fetch_and(!(1 << before), Ordering::Release);
+    }
+
+    /// Writes `value` into a slot that becomes this publisher's.
+    fn write(&self, value: T) -> usize {
         loop {
             for (number, slot) in self.slots.iter().enumerate() {
-                if number == self.newest.load(Ordering::Acquire) {
+                if self.taken.fetch_or(1 << number, Ordering::AcqRel) & (1 << number) != 0 {
                     continue;
                 }
-                let mut slot = match slot.try_write() {
-                    Ok(slot) => slot,
-                    Err(TryLockError::Poisoned(slot)) => PoisonError::into_inner(slot),
-                    Err(TryLockError::WouldBlock) => continue,
-                };
-                // It may have become the newest just before it was locked.
-                if number != self.newest.load(Ordering::Acquire) {
-                    *slot = value;
-                    self.newest.store(number, Ordering::Release);
-                    return;
+                match slot.try_write() {
+                    Ok(mut slot) => *slot = value,
+                    Err(TryLockError::Poisoned(slot)) => *PoisonError::into_inner(slot) = value,
+                    // Somebody still reads what it held.
+                    Err(TryLockError::WouldBlock) => {
+                        self.taken.fetch_and(!(1 << number), Ordering::Release);
+                        continue;
+                    }
                 }
+                return number;
             }
             std::thread::yield_now();
         }
@@ -85,6 +105,22 @@ mod tests {
     }
 
     #[test]
+    fn a_publisher_that_stops_anywhere_stops_nobody_else() {
+        let published = Published::new(7);
+        // With a slot of its own, before it is written, and when readers are about to be sent there.
+        published.taken.fetch_or(0b10, Ordering::AcqRel);
+        let written = published.write(8);
+        assert_eq!(published.get(), 7);
+        // Sent there, with the old slot not given back.
+        published.newest.swap(written, Ordering::AcqRel);
+        assert_eq!(published.get(), 8);
+        for value in 0..100 {
+            published.set(value);
+            assert_eq!(published.get(), value);
+        }
+    }
+
+    #[test]
     fn values_are_whole_and_only_grow() {
         let published = Published::new([0u64; 16]);
         let seen = |values: [u64; 16]| {
@@ -106,5 +142,23 @@ mod tests {
                 published.set([value; 16]);
             }
         });
+    }
+
+    #[test]
+    fn publishers_never_share_a_slot() {
+        let published = Published::new([0u64; 16]);
+        std::thread::scope(|scope| {
+            for publisher in 1..=3 {
+                let published = &published;
+                scope.spawn(move || {
+                    for value in 0..20_000 {
+                        published.set([value * 4 + publisher; 16]);
+                        let found = published.get();
+                        assert!(found.iter().all(|&value| value == found[0]), "{found:?}");
+                    }
+                });
+            }
+        });
+        assert_eq!(published.taken.load(Ordering::Acquire).count_ones(), 1);
     }
 }

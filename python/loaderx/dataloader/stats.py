@@ -30,7 +30,8 @@ class Stats:
     ready: int
     """Batches that are ready now and not yet taken: the depth of the queue."""
     shared_bytes: int
-    """Shared memory by which worker processes hand over batches (`RssShmem` as far as it was used), once for all of them; 0 with threads.
+    """Shared memory by which the worker processes that run hand over batches (`RssShmem` as far as it was used), once for all of them;
+    0 with threads.
     What batches of threads take, and how much of the streams is mapped, tells `memory()` of the dataset."""
 
 

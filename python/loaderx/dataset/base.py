@@ -250,7 +250,7 @@ class Dataset(Closing, Generic[Record, Batch, Checked]):
 
         `mapped` bytes of its files are address space, `resident` of these are in RSS: page cache, not memory that is taken. `batches` and
         `kept` are anonymous: batches that somebody has, and free memory for the next ones, of the whole process.
-        The system walks the page tables for it: tens of milliseconds where tens of GiB are resident.
+        The system walks the page tables for it: some ten milliseconds where tens of GiB are resident.
         """
         return self._store.memory()
 

@@ -60,9 +60,14 @@ def test_frames_of_long_matches(published: Published, tmp_path: Path, size: int,
     """Camera noise, in which short matches are chance and not looked for: what the same level stores in another way, and larger."""
     noise = np.random.default_rng(5).normal(120, 9, (count, size, size)).clip(0, 255).astype(np.uint8)
     from_numpy(tmp_path / "store", noise, codec="zstd")
+    from_numpy(tmp_path / "theirs", noise[:0], codec="zstd")
+    published.append("dense", tmp_path / "theirs", noise)
+    ours, theirs = ((tmp_path / name / "0.chunk").stat().st_size for name in ("store", "theirs"))
+    assert ours <= theirs
+    assert ours * 100 < theirs * 99 or size != 400
     assert same(published.read_dense(tmp_path / "store"), noise)
-    with DenseDataset(tmp_path / "store") as ours:
-        ours.append(noise[:2])
+    with DenseDataset(tmp_path / "store") as store:
+        store.append(noise[:2])
     assert same(published.read_dense(tmp_path / "store"), np.concatenate([noise, noise[:2]]))
 
 

@@ -105,6 +105,9 @@ impl Taken {
     }
 
     fn add(&mut self, later: Self) {
+        if later.calls == 0 {
+            return;
+        }
         if self.of_level > RECENT {
             *self = Self { calls: self.calls / 2, of_level: self.of_level / 2, long: self.long / 2 };
         }

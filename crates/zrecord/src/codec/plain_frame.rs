@@ -1,4 +1,4 @@
-//! Frames of one block that is stored as it is, or is one byte repeated: what zstd makes of records that it can't shorten, and of constant ones.
+//! Frames of one block that is stored as it is: what zstd makes of records that it can't shorten.
 //!
 //! Such a frame is its record behind a header. For labels, whose records are a few bytes long, to set libzstd up for it would take ten times as long as to copy it.
 
@@ -15,13 +15,6 @@ const UP_TO_LEVEL: i32 = 4;
 /// A single segment, its size in one byte, no checksum and no dictionary.
 const DESCRIPTOR: u8 = 0b0010_0000;
 
-/// What such a frame's record is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Content<'a> {
-    Stored(&'a [u8]),
-    Repeated(u8),
-}
-
 /// Appends the frame that zstd makes of `record`, where that is known beforehand, and returns its length; `None`: nothing was appended.
 pub(super) fn encode(record: &[u8], level: i32, out: &mut Vec<u8>) -> Option<usize> {
     let is_known = record.len() <= NEVER_SHORTER && level <= UP_TO_LEVEL;
@@ -36,18 +29,11 @@ pub(super) fn encode(record: &[u8], level: i32, out: &mut Vec<u8>) -> Option<usi
 /// Decodes `stored` into `dst` if it is exactly one such frame, of as many bytes as `dst` has, for the dictionary of this id (0: for none). `false`:
 /// nothing was written, and libzstd knows what it is, or what is wrong with it.
 pub(super) fn decode(stored: &[u8], dictionary: u32, dst: &mut [MaybeUninit<u8>]) -> bool {
-    match content(stored, dictionary, dst.len()) {
-        Some(Content::Stored(record)) => uninit::copy(record, dst),
-        Some(Content::Repeated(byte)) => {
-            dst.fill(MaybeUninit::new(byte));
-            true
-        }
-        None => false,
-    }
+    content(stored, dictionary, dst.len()).is_some_and(|record| uninit::copy(record, dst))
 }
 
 /// RFC 8878, 3.1.1: magic number, descriptor, dictionary id, content size, block header, block.
-fn content(stored: &[u8], dictionary: u32, length: usize) -> Option<Content<'_>> {
+fn content(stored: &[u8], dictionary: u32, length: usize) -> Option<&[u8]> {
     let (&descriptor, rest) = stored.strip_prefix(&MAGIC)?.split_first()?;
     // Sizes and dictionaries of any width, but no bit that is unused or reserved.
     if descriptor & 0b0011_1100 != DESCRIPTOR {
@@ -63,11 +49,8 @@ fn content(stored: &[u8], dictionary: u32, length: usize) -> Option<Content<'_>>
     if !fits || id != u64::from(dictionary) {
         return None;
     }
-    match (block & 0b111, rest) {
-        (0b001, record) if record.len() == length => Some(Content::Stored(record)),
-        (0b011, [byte]) => Some(Content::Repeated(*byte)),
-        _ => None,
-    }
+    // The last block, stored as it is, and nothing behind it.
+    (block & 0b111 == 0b001 && rest.len() == length).then_some(rest)
 }
 
 /// A little-endian number of so many bytes, and what follows it.
@@ -131,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_do_not_shrink_and_constant_ones_are_decoded() {
+    fn records_that_do_not_shrink_are_decoded() {
         for (encoder, id) in encoders() {
             for length in [1, 2, 8, 100, 255, 256, 257, 5000, 65_535, 65_791, 65_792, LARGEST_BLOCK] {
                 let stored = frame(&encoder, &noise(length));
@@ -140,13 +123,7 @@ mod tests {
                 assert_eq!(plainly(&stored, id, length + 1), None);
                 assert_eq!(plainly(&stored, id, length - 1), None);
             }
-            let stored = frame(&encoder, &[7; 5000]);
-            assert!(id != 0 || stored.len() < 20);
-            assert!(plainly(&stored, id, 5000).is_none_or(|record| record == [7; 5000]));
         }
-        let repeated = [&MAGIC[..], &[0b0010_0000, 200, 0x43, 0x06, 0, 9]].concat();
-        assert_eq!(by_zstd(&repeated, false), Some(vec![9; 200]));
-        assert_eq!(plainly(&repeated, 0, 200), Some(vec![9; 200]));
     }
 
     #[test]
@@ -177,9 +154,12 @@ mod tests {
     #[test]
     fn others_are_left_to_zstd() {
         let (encoder, _) = &encoders()[0];
-        for record in [b"".to_vec(), samples::records(1).concat(), noise(LARGEST_BLOCK + 1)] {
+        for record in [b"".to_vec(), vec![7; 5000], samples::records(1).concat(), noise(LARGEST_BLOCK + 1)] {
             assert_eq!(plainly(&frame(encoder, &record), 0, record.len()), None);
         }
+        let repeated = [&MAGIC[..], &[DESCRIPTOR, 200, 0x43, 0x06, 0, 9]].concat();
+        assert_eq!(by_zstd(&repeated, false), Some(vec![9; 200]));
+        assert_eq!(plainly(&repeated, 0, 200), None);
     }
 
     #[test]

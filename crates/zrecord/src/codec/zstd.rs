@@ -39,15 +39,19 @@ pub(super) fn compress(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<u
     })
 }
 
-/// Appends a frame of `record` to `out` that has no matches but those of seven bytes and more, found in one table. What else makes the
-/// level, the window before all, is as it was.
+/// Appends a frame of `record` to `out` for which matches were looked up by seven bytes, in one table. (What repeats at the last match's distance
+/// is still taken from four bytes on.) What else makes the level, the window before all, is as it was.
 pub(super) fn compress_long(record: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, CodecError> {
     append(record, out, |frame| {
         LONG_COMPRESSOR.with_borrow_mut(|slot| {
-            let (_, context) = match slot {
-                Some(kept) if kept.0 == level => kept,
-                _ => slot.insert((level, long_compressor(level)?)),
+            let (set_to, context) = match slot {
+                Some(kept) => kept,
+                None => slot.insert((level, long_compressor(level)?)),
             };
+            if *set_to != level {
+                run(context.set_parameter(CParameter::CompressionLevel(level)))?;
+                *set_to = level;
+            }
             run(context.compress2(frame, record))
         })
     })
