@@ -90,7 +90,8 @@ const fn price(sample: usize) -> u64 {
 /// The `k`-th place to look at among `count`: however many are looked at, they lie about evenly (multiples of the golden ratio, modulo 1).
 fn spread(k: usize, count: usize) -> usize {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-    let part = u128::from((k as u64).wrapping_mul(GOLDEN));
+    // From the middle on: what is first in a data set is seldom like the rest.
+    let part = u128::from((k as u64).wrapping_mul(GOLDEN).wrapping_add(1 << 63));
     usize::try_from((part * count as u128) >> 64).unwrap_or(0)
 }
 
