@@ -90,23 +90,26 @@ def private(processes: list[Any]) -> int:
     return sum(proc.status("RssAnon", found) + proc.status("RssShmem", found) for found in ["self", *processes])
 
 
-def quiet() -> None:
-    """Wait, for a while at most, until no thread ends any more: a loader's close() waits for its threads half a second only."""
-    threads = -1
-    for _ in range(100):
-        now = len(os.listdir("/proc/self/task"))  # noqa: PTH208
-        if now == threads:
-            return
-        threads = now
-        time.sleep(0.05)
+def count(what: str) -> int:
+    return len(os.listdir(f"/proc/self/{what}"))  # noqa: PTH208
 
 
-def report(processes: list[Any]) -> None:
-    gc.collect()
-    quiet()
-    open_files, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))  # noqa: PTH208
-    facts = (private(processes), open_files, threads, len(gc.get_objects()))
-    sys.stdout.write(f"{' '.join(map(str, facts))}\n")
+class Reports:
+    """A line after each pass."""
+
+    def __init__(self) -> None:
+        self._fewest = sys.maxsize
+
+    def report(self, processes: list[Any]) -> None:
+        """Late threads are waited for, for a while: a loader's close() does so for half a second only."""
+        end = time.monotonic() + 5
+        while count("task") > self._fewest and time.monotonic() < end:
+            time.sleep(0.02)
+        gc.collect()
+        threads = count("task")
+        self._fewest = min(self._fewest, threads)
+        facts = (private(processes), count("fd"), threads, len(gc.get_objects()))
+        sys.stdout.write(f"{' '.join(map(str, facts))}\n")
 
 
 def run(streams: MSDataset, what: str) -> None:
@@ -117,6 +120,7 @@ def run(streams: MSDataset, what: str) -> None:
         "written": written,
     }
     processes: list[int] = []
+    report = Reports().report
     if what in ways:
         for _ in range(WARM + PASSES):
             ways[what](streams)

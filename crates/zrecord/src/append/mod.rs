@@ -1,5 +1,5 @@
-//! The write path: check -> choose what to look for (trial) -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit. While one block of records is
-//! placed and flushed, the next ones are encoded.
+//! The write path: check -> trial (which matches to look for) -> encode (parallel) -> place (serial arithmetic) -> flush (large writes) -> commit.
+//! While one block of records is placed and flushed, the next ones are encoded.
 
 mod behind;
 mod commit;

@@ -7,7 +7,7 @@
 //! The choice is made of the records and those before them, and of nothing else: the same calls store the same bytes, on any machine.
 
 use super::Records;
-use crate::codec::{CodecError, Encoder, Matches};
+use crate::codec::{CodecError, Encoder};
 
 /// Of so many bytes one is sampled.
 const EVERY: u64 = 512;
@@ -48,7 +48,7 @@ impl Default for Trial {
 impl Trial {
     /// The encoder for `records`, whose samples take part in the choice: `encoder`, or one like it that looks for other matches.
     pub(super) fn choose(&mut self, records: &Records<'_>, encoder: Encoder) -> Result<Encoder, CodecError> {
-        let Some(long) = encoder.looking_for(Matches::Long) else { return Ok(encoder) };
+        let Some(long) = encoder.with_long_matches() else { return Ok(encoder) };
         self.sample(records, &encoder, &long)?;
         Ok(if self.taken.is_less_with_long() { long } else { encoder })
     }
@@ -122,27 +122,18 @@ impl Taken {
 mod tests {
     use super::*;
     use crate::codec::Codec;
-
-    fn numbers(seed: u64) -> impl FnMut() -> u64 {
-        let mut state = seed | 1;
-        move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32
-        }
-    }
+    use crate::codec::samples::draws;
 
     /// Bytes as a camera's noise has them: sums of a few random numbers.
     fn noise(length: usize, seed: u64) -> Vec<u8> {
-        let mut draw = numbers(seed);
+        let mut draw = draws(seed);
         (0..length).map(|_| (0..4).map(|_| (draw() % 9) as u8).sum::<u8>() + 100).collect()
     }
 
     /// Words and numbers: short repetitions are what there is to save.
     fn text(length: usize, seed: u64) -> Vec<u8> {
         let words = ["if", "let", "mut", "self", "match", "usize", "return", "record", "->", "::"];
-        let mut draw = numbers(seed);
+        let mut draw = draws(seed);
         let mut text = String::new();
         while text.len() < length {
             let word = words[(draw() % 10) as usize];

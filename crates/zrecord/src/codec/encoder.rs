@@ -19,7 +19,7 @@ enum Kind {
 
 /// What repeats within a record is stored once: which repetitions are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Matches {
+enum Matches {
     /// Those that the level looks for.
     OfLevel,
     /// Long ones alone. That takes less time, to write and to read, and where short ones are but chance it takes fewer bytes.
@@ -59,11 +59,11 @@ impl Encoder {
         }
     }
 
-    /// The same encoder but for these matches; `None` where there is no choice: nothing is matched, or nothing else is asked for.
-    pub(crate) fn looking_for(&self, matches: Matches) -> Option<Self> {
+    /// The same encoder, but it looks for long matches alone; `None` where there is no choice: nothing is matched, or nothing else is asked for.
+    pub(crate) fn with_long_matches(&self) -> Option<Self> {
         match self.0 {
             Kind::Zstd { level, .. } if LEVELS_OF_TABLES.contains(&level) => {
-                Some(Self(Kind::Zstd { level, matches }))
+                Some(Self(Kind::Zstd { level, matches: Matches::Long }))
             }
             _ => None,
         }

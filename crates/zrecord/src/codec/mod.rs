@@ -9,14 +9,14 @@ mod kind;
 mod plain_frame;
 mod raw;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod train;
 mod uninit;
 mod zstd;
 
 pub(crate) use decoder::Decoder;
 pub(crate) use dict::Dictionary;
-pub(crate) use encoder::{Encoder, Matches};
+pub(crate) use encoder::Encoder;
 pub use error::CodecError;
 pub use frames::{Frames, Places};
 pub use kind::Codec;

@@ -67,14 +67,8 @@ mod tests {
 
     /// Nothing in it repeats.
     fn noise(length: usize) -> Vec<u8> {
-        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-        let mut byte = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()[3]
-        };
-        (0..length).map(|_| byte()).collect()
+        let mut draw = samples::draws(9);
+        (0..length).map(|_| draw().to_le_bytes()[3]).collect()
     }
 
     fn frame(encoder: &Encoder, record: &[u8]) -> Vec<u8> {

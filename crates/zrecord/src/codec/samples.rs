@@ -5,18 +5,23 @@ use std::sync::{Arc, LazyLock};
 
 use super::{CodecError, Dictionary, build_dict};
 
+/// Numbers of 32 bits, the same for each seed (xorshift64*, Vigna 2016).
+pub(crate) fn draws(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed | 1;
+    move || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32
+    }
+}
+
 /// `count` records of about 180 bytes.
 pub(super) fn records(count: u64) -> Vec<Vec<u8>> {
     let words = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut draw = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut draw = draws(1);
     let mut record = |number| {
-        let mut word = || words[(draw() >> 32) as usize % words.len()];
+        let mut word = || words[(draw() % 8) as usize];
         let name = [word(), word()].join("-");
         let tags = [word(), word(), word()];
         let value = draw();
